@@ -29,6 +29,7 @@ class FileSource(ABC):
         self._progress = progress
         self._interface: Interface | None = None
         self._session: Session | None = None
+        self._arithmetic = ""
 
     @abstractmethod
     def parse(self) -> Model:
@@ -43,7 +44,7 @@ class FileSource(ABC):
         if self._interface is None:
             self.parse()
         assert self._interface is not None and self._session is not None
-        return Reference(self._session, self._interface)
+        return Reference(self._session, self._interface, self._arithmetic)
 
     def dependencies(self) -> Mapping[str, Path]:
         """None: all its files are known beforehand."""

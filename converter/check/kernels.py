@@ -18,6 +18,7 @@ import onnx
 from converter.ir.facts import MATRIX_PRODUCTS
 from converter.runtime.ort import optimized
 
+_BORDERS = ("QuantizeLinear", "DequantizeLinear")
 INT8 = ("QLinearConv", "QLinearMatMul", "QGemm", "MatMulIntegerToFloat", "ConvInteger")
 
 
@@ -28,10 +29,12 @@ class Kernels:
     Attributes:
         fused: Layers with an int8 kernel.
         in_float: By operator, layers whose inputs are int8 in the file and that compute in float32.
+        borders: QuantizeLinear and DequantizeLinear that run: between integers and floats.
     """
 
     fused: int
     in_float: dict[str, int]
+    borders: int
 
 
 def kernels_of(path: Path) -> Kernels:
@@ -54,4 +57,6 @@ def kernels_of(path: Path) -> Kernels:
     ]
     in_float = Counter(name for name in names if name in MATRIX_PRODUCTS)
     fused = sum(node.op_type in INT8 for node in graph.node)
-    return Kernels(fused, dict(sorted(in_float.items())))
+    stored = {tensor.name for tensor in graph.initializer}
+    borders = sum(node.op_type in _BORDERS and node.input[0] not in stored for node in graph.node)
+    return Kernels(fused, dict(sorted(in_float.items())), borders)

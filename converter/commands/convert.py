@@ -206,9 +206,11 @@ def _carry_out(work: Work, the_plan: Plan, staging: Staging, listener: Listener)
         run, versions = prepare(work, the_plan, listener)  # the framework starts before these load
         from converter.errors import BudgetError
         from converter.pipeline.outcome import Outcome
+        from converter.pipeline.recalibrating import Recalibration
         from converter.pipeline.results import write_outcome
 
-        outcome = Outcome(work, the_plan, run, versions)
+        outcome = Outcome(work, run, versions)
+        run.revise = Recalibration(outcome)
         with suppress(BudgetError):  # told with the report
             run.carry_out()
         return write_outcome(outcome, staging)

@@ -72,7 +72,7 @@ class Keywords(TypedDict, total=False):
     calibration_samples: Text | Arrays | None
     calibration_limit: int | None
     few_samples: bool
-    calibration: Literal["minmax", "moving", "percentile", "entropy", "mse"]
+    calibration: Literal["auto", "minmax", "moving", "percentile", "entropy", "mse"]
     weight_methods: Text | Sequence[Text]
     keep_float: Text | Sequence[Text]
     palette_bits: int

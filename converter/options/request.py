@@ -353,9 +353,10 @@ class _Core:
     )
     calibration: str = _precision(
         "--calibration",
-        "How a range is taken from what was measured.",
-        "mse",
-        choices=("minmax", "moving", "percentile", "entropy", "mse"),
+        "How a range is taken from what was measured; auto: mse, and minmax where that misses a "
+        "gate and there is no budget.",
+        "auto",
+        choices=("auto", "minmax", "moving", "percentile", "entropy", "mse"),
         needs="integers",
     )
     weight_methods: list[str] = _precision(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from converter.pipeline.plan import Plan, Step
@@ -14,12 +14,25 @@ from converter.protocols.emitter import Artifact
 
 @dataclass(frozen=True)
 class Outcome:
-    """A run whose steps are done; where a budget was missed, not all of them."""
+    """A run whose steps are done; where a budget was missed, not all of them.
+
+    Attributes:
+        work: What was asked for.
+        run: What the steps gave.
+        versions: Of the packages that did it.
+        recalibrated: What two methods of calibration gave and which was taken, by the artifact's
+            :attr:`Step.what`.
+    """
 
     work: Work
-    plan: Plan
     run: Run
     versions: Mapping[str, str]
+    recalibrated: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def plan(self) -> Plan:
+        """The steps."""
+        return self.run.plan
 
     def artifacts(self) -> Iterator[tuple[Step, Artifact]]:
         """The step that wrote it and the artifact, in the plan's order, of those that are done

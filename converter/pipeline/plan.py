@@ -29,6 +29,10 @@ PALETTE_BITS = (1, 2, 4, 6, 8)
 MODELS = threading.Lock()
 """Held while models are run beside other steps: by whoever has threads for every core."""
 
+AUTO, FIRST, SECOND = "auto", "mse", "minmax"
+"""What ``--calibration`` is where nobody names a method; the one that is taken then, and the one
+that is tried where its artifact misses a gate."""
+
 SIMPLIFY = "simplify"
 """The id of the step that gives the model in float32."""
 
@@ -51,6 +55,8 @@ class Step:
         light: It has one thread, and none of others that it doesn't hold :data:`MODELS` for.
         server, target, precision, scheme: What it is for, where it is for one of them.
         model: The step whose model it takes: writes, packages, or follows the error of.
+        method: How ranges are taken from what was measured, where it isn't the first way.
+        otherwise: The method to try once where an artifact of what this gives misses a gate.
     """
 
     kind: str
@@ -67,18 +73,21 @@ class Step:
     precision: str = ""
     scheme: str = ""
     model: str = SIMPLIFY
+    method: str = ""
+    otherwise: str = ""
 
     @property
     def id(self) -> str:
         """Its name in the plan: ``parse``, ``check:onnx:fp32``, ``lower:int8:onnx-qdq``..."""
         followed = self.model if self.kind == "trace" else ""
         parts = (self.kind, followed, self.server, self.target, self.precision, self.scheme)
-        return ":".join(filter(None, parts))
+        return ":".join(filter(None, (*parts, self.method)))
 
     @property
     def what(self) -> str:
         """What it is for, for people: ``onnx int8``."""
-        return " ".join(filter(None, (self.server, self.target, self.precision, self.scheme)))
+        parts = (self.server, self.target, self.precision, self.scheme, self.method)
+        return " ".join(filter(None, parts))
 
     def beside(self, other: Step) -> bool:
         """Whether it may run while another does."""
@@ -107,6 +116,38 @@ class Plan:
     def step(self, id: str) -> Step:
         """The step of that id."""
         return next(step for step in self.steps if step.id == id)
+
+    def made_of(self, emit: Step, lowered: Step) -> Plan:
+        """The plan with an artifact of another model.
+
+        Args:
+            emit: The step that writes the artifact.
+            lowered: The step that gives the model; put in where it isn't planned.
+        """
+        steps: list[Step] = []
+        for step in self.steps:
+            if step.id == emit.id and not self.has(lowered.id):
+                steps.append(lowered)
+            if (step.target, step.precision) == (emit.target, emit.precision):
+                needs = (lowered.id if need == emit.model else need for need in step.needs)
+                step = replace(step, needs=tuple(needs), model=lowered.id)
+            steps.append(step)
+        return replace(self, steps=tuple(steps))
+
+    def settled(self) -> Plan:
+        """The plan without models that no artifact is made of any more, and with what is made of
+        the others traced as theirs were."""
+        used = {step.model for step in self.steps if step.kind == "emit"}
+        models = {step.id for step in self.steps if step.kind == "lower"}
+        traced = any(step.kind == "trace" for step in self.steps)
+        steps: list[Step] = []
+        for step in self.steps:
+            if (step.model if step.kind == "trace" else step.id) in models - used:
+                continue
+            steps.append(step)
+            if step.method and traced and not self.has(_trace(step).id):
+                steps.append(_trace(step))
+        return replace(self, steps=tuple(steps))
 
     def beside(self, step: Step, *kinds: str) -> list[Step]:
         """The steps of these kinds for the artifact of ``step``, in the plan's order."""
@@ -251,6 +292,7 @@ def _lowering(
         precision = PRECISIONS[step.precision]
         needs = ("masks", "samples", "calibrate") if precision.is_measured else plain
         options = {"what": step.id, **_take(request, "lower")}
+        options["calibration"], otherwise = _calibrations(request, step)
         del options["samples"]  # what they hold is in the keys of what it needs
         if request.max_drop is None:
             del options["metric"]  # which judges nothing then
@@ -260,9 +302,29 @@ def _lowering(
             options["learns"] = has_own_samples(request)
         kept = not _is_judged_by_code(request)
         steps.append(
-            replace(step, needs=needs, params=options, tools=_TOOLS, kept=kept, alone=True)
-        )
+            replace(
+                step, needs=needs, params=options, tools=_TOOLS, kept=kept, alone=True,
+                otherwise=otherwise,
+            )
+        )  # fmt: skip
     return steps
+
+
+def by_method(lower: Step, method: str) -> Step:
+    """A step that lowers a model, with ranges taken by another method."""
+    params = {**lower.params, "calibration": method}
+    title = f"{lower.title} by {method}"
+    return replace(lower, params=params, title=title, method=method, otherwise="")
+
+
+def _calibrations(request: Request, step: Step) -> tuple[str, str]:
+    """The method of calibration of a step, and the one to try where what it gives misses a gate;
+    none where the user named one, nothing is judged, or a budget says what to do then."""
+    if request.calibration != AUTO:
+        return request.calibration, ""
+    searched = request.min_cosine is not None or request.max_drop is not None
+    able = PRECISIONS[step.precision].is_calibrated and request.check and not searched
+    return FIRST, SECOND if able else ""
 
 
 def _runtimes(

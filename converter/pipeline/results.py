@@ -57,7 +57,7 @@ from converter.samples.base import sizes_in
 from converter.text import words
 
 if TYPE_CHECKING:
-    from converter.precision.quantized import Lowered
+    from converter.precision.quantized import Kept, Lowered
 
 FAILED_KEEPS = [NAME, *REPORT, STEPS]
 """What a run that missed a gate leaves."""
@@ -191,13 +191,16 @@ def build_report(outcome: Outcome) -> Report:
         checked: CheckedArtifact | None = outcome.beside(step, "check")
         if checked is not None and checked.accuracy.narrow:
             told.append(narrowed(checked.accuracy.narrow))
+        if step.what in outcome.recalibrated:
+            told.append(outcome.recalibrated[step.what])
         for text in told:
             report.warn(f"{report.artifacts[-1].title}: {text}", loud=True)
     add_sizes(report.artifacts, simplified.model)
     report.artifacts += missed(outcome)
     for text in _not_run(report.artifacts):
         report.warn(text, loud=True)
-    for text in not_faster(report.artifacts, report.machine, work.folder):
+    kept = {artifact.what: _kept(outcome, artifact) for artifact in outcome.done("emit")}
+    for text in not_faster(report.artifacts, report.machine, work.folder, kept):
         report.warn(text, loud=True)
     samples: Samples = run.result("samples")
     images = samples.of_images or work.request.calibration_samples is not None
@@ -208,6 +211,12 @@ def build_report(outcome: Outcome) -> Report:
         packaged: Packaged = run.result(step.id)
         report.packages.append(PackageReport.of(packaged, work.folder))
     return report
+
+
+def _kept(outcome: Outcome, step: Step) -> list[Kept]:
+    """What of an artifact stayed in float32."""
+    model = outcome.run.result(step.model)
+    return [] if isinstance(model, Made) else list(model.kept)
 
 
 def _legalized(outcome: Outcome) -> Iterator[PassRecord]:
@@ -339,10 +348,12 @@ def _artifact(outcome: Outcome, step: Step, artifact: Artifact) -> ArtifactRepor
         transposes_after=count_of(after.model.graph, "Transpose"),
         inputs=interfaces(after.model.inputs),
         outputs=interfaces([s for s in after.model.outputs if s.name not in artifact.left_out]),
-        gates=_gates(outcome, step, artifact),
+        gates=gates_of(outcome, step, artifact),
         details={k: v for k, v in artifact.details.items() if k not in _SHOWN_ELSEWHERE},
     )
     made.decisions += artifact.details.get("decisions", [])
+    if step.what in outcome.recalibrated:
+        made.decisions.append(outcome.recalibrated[step.what])
     made.decisions += _io_dtype(outcome.work.request, artifact.precision, before.model)
     lowered = after if not isinstance(after, Made) else None
     count(made, artifact, lowered, work.request, _sizes(outcome, after.model))
@@ -381,7 +392,14 @@ def _io_dtype(request: Request, precision: str, read: Model) -> Iterator[str]:
         yield f"inputs and outputs stay float32: {precision} has no {request.io_dtype}"
 
 
-def _gates(outcome: Outcome, step: Step, artifact: Artifact) -> list[GateResult]:
+def gates_of(outcome: Outcome, step: Step, artifact: Artifact) -> list[GateResult]:
+    """The gates of an artifact, as far as it was checked and measured.
+
+    Args:
+        outcome: The run.
+        step: What wrote the artifact.
+        artifact: What it wrote.
+    """
     request = outcome.work.request
     checked: CheckedArtifact | None = outcome.beside(step, "check")
     latency = outcome.beside(step, "bench")

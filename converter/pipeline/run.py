@@ -76,6 +76,7 @@ class Action(Protocol):
 class Done:
     """What a step gave."""
 
+    step: Step
     key: str
     result: Any
     seconds: float
@@ -106,6 +107,8 @@ class Run:
         keep_going: Whether what doesn't depend on a step goes on where that can't be done.
 
     Attributes:
+        plan: The steps; others from where :attr:`revise` says so.
+        revise: Called after each step: what it gave may ask for another plan.
         done: What steps gave, by their ids.
         left: Why steps couldn't be done, by their ids: those that need them aren't here.
     """
@@ -120,7 +123,8 @@ class Run:
         *,
         keep_going: bool = False,
     ) -> None:
-        self._plan = plan
+        self.plan = plan
+        self.revise: Callable[[Step], Plan | None] = lambda step: None
         self.actions = dict(actions)
         self._cache = cache
         self._listener = listener
@@ -143,8 +147,8 @@ class Run:
 
     def carry_out(self) -> None:
         """Runs every step; raises what the first failing one raises."""
-        self._listener.planned(self._plan)
-        waiting = list(self._plan.steps)
+        self._listener.planned(self.plan)
+        waiting = list(self.plan.steps)
         running: dict[Future[None], Step] = {}
         pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="step")
         try:
@@ -154,9 +158,12 @@ class Run:
                     running[pool.submit(self._do, step)] = step
                 finished, _ = wait(running, return_when=FIRST_COMPLETED)
                 for future in finished:
-                    self._settle(running.pop(future), future)
-                wanted = self._plan.wanted(self.left)
-                waiting = [step for step in waiting if step.id in wanted]
+                    step = running.pop(future)
+                    self._settle(step, future)
+                    self._follow(self.revise(step))
+                begun = {*self.done, *(step.id for step in running.values())}
+                wanted = self.plan.wanted(self.left) - begun
+                waiting = [step for step in self.plan.steps if step.id in wanted]
         except BaseException as error:  # an interrupt too ends what runs; all of it goes on
             self._stopped.set()
             try:
@@ -175,9 +182,22 @@ class Run:
         """Has a target's artifacts not made: it can't take the model."""
         self.left |= {
             step.id: error
-            for step in self._plan.steps
+            for step in self.plan.steps
             if step.kind == "emit" and step.target == target
         }
+
+    def _follow(self, plan: Plan | None) -> None:
+        """Goes on with another plan, where there is one: what was done otherwise, or needs what
+        was, isn't done any more."""
+        if plan is None:
+            return
+        self.plan, anew = plan, set[str]()
+        for step in plan.steps:
+            done = self.done.get(step.id)
+            if done is None or done.step != step or anew.intersection(step.needs):
+                anew.add(step.id)
+                self.done.pop(step.id, None)
+        self._listener.planned(plan)
 
     def _settle(self, step: Step, future: Future[None]) -> None:
         """Raises what a step raised, unless the run goes on without it."""
@@ -226,5 +246,5 @@ class Run:
                 self._kept.append(self._keeper.submit(self._keep, action, key, result))
         seconds = time.perf_counter() - start
         with self._lock:
-            self.done[step.id] = Done(key, result, seconds, bool(found))
+            self.done[step.id] = Done(step, key, result, seconds, bool(found))
         self._listener.finished(step, seconds, bool(found))

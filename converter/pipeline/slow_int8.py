@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
-from converter.check.kernels import kernels_of
+from converter.check.kernels import Kernels, kernels_of
 from converter.check.latency import LatencyPoint
 from converter.errors import ModelError
 from converter.machine import INT8_DOT, Machine
+from converter.precision.quantized import Kept
 from converter.report.model import ArtifactReport
 from converter.text import words
 
@@ -21,12 +23,22 @@ SMALL_MS = 1.0
 MOSTLY = 0.5
 """Share of the multiply-adds from which on a model is mostly of its precision."""
 
+NAMED = 3
+"""Nodes in float32 that are named, those with most multiply-adds first."""
+
+PROFILED_MS, PROFILED_RUNS = 50.0, 50
+"""Milliseconds for which an artifact is profiled, twice, in so many runs at most; none that takes
+longer for one is."""
+
 Point = tuple[int, int]
 """Batch size and callers."""
 
 
 def not_faster(
-    artifacts: Sequence[ArtifactReport], machine: Machine | None, folder: Path
+    artifacts: Sequence[ArtifactReport],
+    machine: Machine | None,
+    folder: Path,
+    kept: Mapping[str, Sequence[Kept]] | None = None,
 ) -> Iterator[str]:
     """A line for each artifact of a lower precision that is no faster than float32.
 
@@ -36,6 +48,7 @@ def not_faster(
         artifacts: With their latencies.
         machine: That they were measured on.
         folder: That their paths are relative to.
+        kept: What of them stayed in float32, by their titles.
     """
     plain = {item.target: item for item in artifacts if item.precision == "fp32"}
     for item in artifacts:
@@ -49,9 +62,17 @@ def not_faster(
         if slow:
             where = _where(slow, [at for at in after if at in before])
             ours, theirs = after[slow[0]].p50_ms, before[slow[0]].p50_ms
-            yield (
-                f"{item.title} IS NOT FASTER HERE{where}: {words.milliseconds(ours)} ms, "
-                f"{what} {words.milliseconds(theirs)} ms{_reason(item, theirs, machine, folder)}"
+            kernels = _kernels(item, folder)
+            stays = _stays((kept or {}).get(item.title, ()))
+            costs = _costs(kernels, ours, folder / item.path)
+            yield "; ".join(
+                (
+                    f"{item.title} IS NOT FASTER HERE{where}: {words.milliseconds(ours)} ms, "
+                    f"{what} {words.milliseconds(theirs)} ms"
+                    f"{_reason(item, theirs, machine, kernels)}",
+                    *stays,
+                    *costs,
+                )
             )
 
 
@@ -77,7 +98,9 @@ def _where(slow: Sequence[Point], measured: Sequence[Point]) -> str:
     return f" at {', '.join(names)}"
 
 
-def _reason(item: ArtifactReport, before: float, machine: Machine | None, folder: Path) -> str:
+def _reason(
+    item: ArtifactReport, before: float, machine: Machine | None, kernels: Kernels | None
+) -> str:
     """Why, as far as it is known, after a colon."""
     if _providers(item.runtime) - {"CPU"}:
         return ""
@@ -87,7 +110,7 @@ def _reason(item: ArtifactReport, before: float, machine: Machine | None, folder
         return f": this CPU has no dot product of 8-bit integers ({_missing(machine)})"
     if item.lowered_share is not None and item.lowered_share < MOSTLY:
         return f": only {words.percent(item.lowered_share)} of the multiply-adds are int8"
-    unfused = _unfused(item, folder)
+    unfused = _unfused(kernels)
     if unfused:
         return f": {unfused}"
     if before < SMALL_MS:
@@ -110,17 +133,45 @@ def _missing(machine: Machine) -> str:
     return "no dotprod" if "asimd" in machine.flags else "no VNNI"
 
 
-def _unfused(item: ArtifactReport, folder: Path) -> str:
+def _unfused(found: Kernels | None) -> str:
     """Which layers ONNX Runtime has no int8 kernel for."""
-    if item.target != "onnx":
-        return ""
-    try:
-        found = kernels_of(folder / item.path)
-    except ModelError:  # the file was opened and checked before; a reason is a courtesy
-        return ""
-    count = sum(found.in_float.values())
-    if not count:
+    count = sum(found.in_float.values()) if found else 0
+    if found is None or not count:
         return ""
     ops = ", ".join(f"{number} {op}" for op, number in found.in_float.items())
     total = count + found.fused
     return f"ONNX Runtime has no fused int8 kernel for {ops} of {total} quantized layers"
+
+
+def _kernels(item: ArtifactReport, folder: Path) -> Kernels | None:
+    """What ONNX Runtime makes of an artifact in int8; None of others."""
+    other = item.target != "onnx" or item.precision != "int8"
+    if other or _providers(item.runtime) - {"CPU"}:
+        return None
+    with suppress(ModelError):  # the file was opened and checked before; a reason is a courtesy
+        return kernels_of(folder / item.path)
+    return None
+
+
+def _stays(kept: Sequence[Kept]) -> Iterator[str]:
+    """The nodes that stayed in float32 and multiply most, each with the reason."""
+    found = sorted((each for each in kept if not each.instead), key=lambda each: -each.macs)
+    if found:
+        named = [f"{each.node} ({each.op}): {each.reason}" for each in found[:NAMED]]
+        more = [f"{len(found) - NAMED} more"] if len(found) > NAMED else []
+        yield f"in float32 stay {', '.join([*named, *more])}"
+
+
+def _costs(found: Kernels | None, ms: float, path: Path) -> Iterator[str]:
+    """What runs between integers and floats, and the operators that take most of the time."""
+    if found is None:
+        return
+    if found.borders:
+        several = found.borders > 1
+        count = f"{found.borders} conversions run" if several else "1 conversion runs"
+        yield f"{count} between int8 and float32"
+    if ms <= PROFILED_MS:
+        from converter.runtime.ort_profile import most, profile
+
+        runs = max(1, round(PROFILED_MS / max(ms, PROFILED_MS / PROFILED_RUNS)))
+        yield f"most of its time takes {most(profile(path, runs))}"

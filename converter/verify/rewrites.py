@@ -96,7 +96,8 @@ class _Trial:
     def verdict(self, probes: Probes, known: Sequence[Ran]) -> Verdict:
         """Undoes what is wrong; on the rest, or the first that the target can't do without."""
         try:
-            verifier = _verifier(self.base, probes(self.base), known)
+            same = self._step.same_integers
+            verifier = _verifier(self.base, probes(self.base), known, same_integers=same)
             verdict = verifier.compare(self.made)
         except ModelError as error:  # about the model before; the artifact's check runs its source
             return Verdict(True, skipped=(f"not compared: {error.message}",))
@@ -126,10 +127,11 @@ class _Trial:
 
 
 def _verifier(
-    model: Model, probes: Sequence[Probe], known: Sequence[Ran]
+    model: Model, probes: Sequence[Probe], known: Sequence[Ran], *, same_integers: bool
 ) -> Verifier | RoundingVerifier:
     """What compares versions of a model; floats of 16 bits on samples alone."""
-    plain = exact_form(model) if any(rounds(node) for node in model.nodes()) else model
+    rounded = not same_integers and any(rounds(node) for node in model.nodes())
+    plain = exact_form(model) if rounded else model
     halves = tolerance_of(plain).relative > RELATIVE[onnx_ir.DataType.FLOAT]
     chosen = [item for item in probes if item.kind == "sample" or not halves]
     if plain is not model:

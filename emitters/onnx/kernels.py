@@ -17,6 +17,8 @@ which the kernel differs where x is -0.0 and s is negative; ``blocked`` gives 0.
 ``halves`` leaves a -0.0 that the sum with the padding makes 0.0. What ONNX Runtime then fuses (an
 Add into a Conv) it rounds as it does where no PRelu or Pad keeps it from that.
 
+Beside products in int8, what moves elements moves integers, of uint8 (:mod:`.integers`).
+
 Which of them are used, for which types and from which size on, says ``kernels.json``, which
 ``python -m bench.kernels`` measures: what is written doesn't hang on the machine at hand.
 """
@@ -35,12 +37,13 @@ import numpy as np
 import onnx_ir
 from onnx_ir.passes import common
 
-from converter.ir.edit import constant, constant_tensor, is_op
+from converter.ir.edit import all_nodes, constant, constant_tensor, is_op
 from converter.ir.model import Model
 from converter.options.request import Request
 from converter.passes.legalize.builder import Array, Builder, DataType, Rewrite, Value, dims, rank
 from converter.passes.legalize.chain import LegalizingPass
 from converter.verify.differences import ROUNDING
+from emitters.onnx import integers
 from emitters.serving.request import serving
 
 TABLE = resources.files(__name__.rpartition(".")[0]) / "kernels.json"
@@ -98,9 +101,12 @@ class FasterKernels(LegalizingPass):
         ]
 
     def wanted(self, model: Model) -> bool:
-        """Whether anything is slow; not where integers are between, which can't be compared."""
+        """Whether anything is slow; where integers are between, whether they are int8 next to
+        products (forms of others can't be compared then)."""
         nodes = list(model.nodes())
-        return not any(is_op(node, *ROUNDING) for node in nodes) and not all(map(self.legal, nodes))
+        if any(is_op(node, *ROUNDING) for node in nodes):
+            return any(map(integers.is_signed, nodes))
+        return not all(map(self.legal, nodes))
 
     def legal(self, node: onnx_ir.Node) -> bool:
         """Whether it has no faster form."""
@@ -109,7 +115,13 @@ class FasterKernels(LegalizingPass):
     def chain(self, model: onnx_ir.Model) -> None:
         """The rewrites, and what they left unused dropped."""
         rewrites = {form.operator: self._rewritten for form, _ in self._forms}
-        if self.legalize(model, self.legal, rewrites):
+        self.same_integers = any(is_op(node, *ROUNDING) for node in all_nodes(model))
+        if self.same_integers:
+            self.each(model, integers.onto, "elements moved as integers")
+            self.each(model, integers.unsigned, "int8 as uint8")
+        else:
+            self.legalize(model, self.legal, rewrites)
+        if self.rewritten:
             common.RemoveUnusedNodesPass()(model)
 
     def _rewritten(self, builder: Builder, node: onnx_ir.Node) -> Any:

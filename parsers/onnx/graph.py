@@ -8,9 +8,12 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 import onnx
+import onnx_ir
 
 from converter.errors import ModelError, Unsupported, UnsupportedError
 from converter.ir.broken import check_graph
+from converter.ir.edit import all_nodes as nodes_of
+from converter.ir.edit import is_constant
 from converter.ir.onnx_walk import all_graphs, all_nodes
 from converter.plugins.extras import requirements
 
@@ -23,6 +26,8 @@ _DENSE_LIMIT = 1 << 28
 _STANDARD = {"", "ai.onnx"}
 _TAKEN = {*_STANDARD, "ai.onnx.ml"}
 _STILL_RUNS = {"GroupNormalization"}  # deprecated in 18, but with a meaning of its own
+_ROUNDS = ("QuantizeLinear", "DynamicQuantize", "QLinear", "QGemm", "QAttention")
+_FINE = (onnx_ir.DataType.INT16, onnx_ir.DataType.UINT16)
 _RUNTIME_DOMAINS = {"com.microsoft", "com.microsoft.nchwc", "com.ms.internal.nhwc"}
 
 
@@ -43,6 +48,16 @@ def check(proto: onnx.ModelProto, name: str) -> None:
         count = "1 thing" if len(items) == 1 else f"{len(items)} things"
         raise UnsupportedError(f"{name} holds {count} that can't be taken", items)
     check_graph(proto, name)
+
+
+def rounds(model: onnx_ir.Model) -> bool:
+    """Whether a model rounds numbers to 8 bits or fewer as it runs, whatever rounds them."""
+    return any(
+        node.op_type.startswith(_ROUNDS)
+        and not is_constant(node.inputs[0])
+        and not any(value is not None and value.dtype in _FINE for value in node.inputs[2:3])
+        for node in nodes_of(model)
+    )
 
 
 def densify(proto: onnx.ModelProto) -> None:

@@ -24,10 +24,13 @@ class Reference:
     Args:
         session: The original; it is closed by whoever opened it.
         interface: What was changed.
+        arithmetic: ``int8`` where the original rounds to integers as it runs; see
+            :meth:`converter.check.gates.Limits.of`.
     """
 
-    def __init__(self, session: Session, interface: Interface) -> None:
+    def __init__(self, session: Session, interface: Interface, arithmetic: str = "") -> None:
         self._session = session
+        self._said = {"arithmetic": arithmetic} if arithmetic else {}
         self._inputs = interface.input_names
         self._outputs = interface.output_names
         self._batch = interface.file_batch
@@ -37,7 +40,7 @@ class Reference:
 
     @property
     def runtime(self) -> dict[str, Any]:
-        return self._session.runtime
+        return {**self._session.runtime, **self._said}
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
         """Outputs by name, in order.

@@ -19,7 +19,7 @@ from converter.options.request import Request
 from converter.runtime.ort import OrtSession, failing_on, holds_halves
 from converter.runtime.session import Progress
 from parsers.file_source import FileSource
-from parsers.onnx.graph import check, densify
+from parsers.onnx.graph import check, densify, rounds
 from parsers.onnx.interface import Interface
 
 NEWEST_FORMAT = 10
@@ -71,6 +71,7 @@ class OnnxSource(FileSource):
         original = _readable(model, self.path, changed=changed)
         self._progress("loading it in ONNX Runtime")
         self._open_session(model, original)
+        self._arithmetic = "int8" if rounds(model.graph) else ""
         model.graph.graph.sort()
         from_tensorflow = proto.producer_name == "tf2onnx"
         wishes = replace(self._wishes(readable=from_tensorflow), noise=frozenset(noise))

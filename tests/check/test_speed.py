@@ -1,5 +1,6 @@
 """Where a lower precision doesn't pay, it is said, with the reason where one is known."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,11 @@ import pytest
 from converter.check.kernels import kernels_of
 from converter.check.latency import LatencyPoint
 from converter.machine import Machine
+from converter.pipeline import slow_int8
 from converter.pipeline.slow_int8 import not_faster
+from converter.precision.quantized import Kept
 from converter.report.model import ArtifactReport
+from tests.acceptance.cli import typed, written
 from tests.passes.models import text_model
 from tests.report.build import point
 
@@ -114,4 +118,37 @@ def test_layers_without_an_int8_kernel_are_the_reason(tmp_path: Path) -> None:
     fp32 = artifact("fp32", at("artifact", 2.0))
     int8 = artifact("int8", at("artifact", 2.5), path="m.onnx")
     (line,) = said(fp32, int8, folder=tmp_path)
-    assert line.endswith("no fused int8 kernel for 1 ConvTranspose of 2 quantized layers")
+    assert "no fused int8 kernel for 1 ConvTranspose of 2 quantized layers; " in line
+
+
+def test_what_costs_is_named(tmp_path: Path) -> None:
+    """What stayed in float32 and why, the conversions around it, and where the time goes."""
+    quantized(tmp_path / "m.onnx", "Conv", "ConvTranspose")
+    fp32, int8 = artifact("fp32", at("artifact", 2.0)), artifact("int8", at("artifact", 2.5))
+    left = [Kept(f"n{i}", "GRU", f"why {i}", macs) for i, macs in enumerate((1, 4, 2, 3))]
+    kept = {"onnx int8": [*left, Kept("w", "MatMul", "", 9, instead="has int8 weights")]}
+    named = int8.model_copy(update={"path": "m.onnx"})
+    (line,) = not_faster([fp32, named], machine(*VNNI), tmp_path, kept)
+    assert "; in float32 stay n1 (GRU): why 1, n3 (GRU): why 3, n2 (GRU): why 2, 1 more; " in line
+    assert re.search(
+        r"; 4 conversions run between int8 and float32; most of its time takes \w+ ", line
+    )
+
+
+def test_a_conversion_says_what_stayed_and_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever times are measured, each counts as slow."""
+    monkeypatch.setattr(slow_int8, "WORTH", 0.0)
+    monkeypatch.setattr(LatencyPoint, "settled", True)
+    rng = np.random.default_rng(0)
+    shapes = {"w0": (8, 8), "w": (1, 24, 8), "r": (1, 24, 8)}
+    weights = {name: rng.standard_normal(size).astype(np.float32) for name, size in shapes.items()}
+    text = """m (float[batch, 4, 8] x) => (float[1, batch, 8] y) { [linear] a = MatMul(x, w0)
+        b = Transpose<perm = [1, 0, 2]>(a) [gru] all, y = GRU<hidden_size = 8>(b, w, r) }"""
+    written(tmp_path / "m.onnx", text, **weights)
+    bench = "--bench-seconds 0.1 --bench-batch 1 --bench-concurrency 1"
+    line = f"convert m.onnx --samples random:8 --precision fp32,int8 {bench} --out out --json"
+    alerts = [alert["text"] for alert in typed(line, tmp_path).json["report"]["alerts"]]
+    (said,) = [text for text in alerts if text.startswith("onnx int8 IS NOT FASTER HERE")]
+    assert "; in float32 stay gru (GRU): " in said and "most of its time takes " in said

@@ -22,6 +22,7 @@ NOTHING = [
     ("Dropout(a, r, t)", "float r = {0.5}, bool t = {0}"),
     ("Slice(a, s, e)", "int64[2] s = {0, 0}, int64[2] e = {9223372036854775807, 4}"),
     ("Slice(a, s, e, d, p)", "int64[1] s={0}, int64[1] e={9}, int64[1] d={-1}, int64[1] p={1}"),
+    ("Slice(a, s, e, d)", "int64[1] s = {-4}, int64[1] e = {9}, int64[1] d = {1}"),
     ("Pad(a, p)", "int64[4] p = {0, 0, 0, 0}"),
     *(("Mul(a, c)", "float c = {1}"), ("Div(a, c)", "float[1] c = {1}")),
     ("Sub(a, c)", "float c = {0}"),
@@ -36,6 +37,8 @@ SOMETHING = [
     ("Transpose<perm: ints = [1, 0]>(a)", ""),
     ("Cast<to: int = 10>(a)", ""),
     ("Slice(a, s, e)", "int64[1] s = {0}, int64[1] e = {3}"),
+    ("Slice(a, s, e)", "int64[1] s = {-4}, int64[1] e = {9}"),  # of a batch of any size
+    ("Slice(a, s, e, d)", "int64[1] s = {-3}, int64[1] e = {9}, int64[1] d = {1}"),
     ("Slice(a, s, e, d, p)", "int64[1] s={0}, int64[1] e={9}, int64[1] d={1}, int64[1] p={2}"),
     ("Pad(a, p)", "int64[4] p = {0, 0, 0, 1}"),
     ("Dropout(a, r, t)", "float r = {0.5}, bool t = {1}"),

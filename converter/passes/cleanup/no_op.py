@@ -118,7 +118,7 @@ def _slice(node: onnx_ir.Node) -> bool:
     if len(node.inputs) < 3:
         return False
     starts, ends = integers(node.inputs[1]), integers(node.inputs[2])
-    if starts is None or ends is None or any(starts):
+    if starts is None or ends is None:
         return False
     axes = integers(node.inputs[3]) if len(node.inputs) > 3 and node.inputs[3] else None
     if len(node.inputs) > 3 and node.inputs[3] is not None and axes is None:
@@ -129,14 +129,15 @@ def _slice(node: onnx_ir.Node) -> bool:
             return False
     shape = static_shape(node.inputs[0]) or []
     axes = axes if axes is not None else list(range(len(ends)))
-    return all(_to_the_end(shape, axis, end) for axis, end in zip(axes, ends, strict=True))
+    return all(_is_whole(shape, *each) for each in zip(axes, starts, ends, strict=True))
 
 
-def _to_the_end(shape: list[int | str | None], axis: int, end: int) -> bool:
-    if end >= END:
+def _is_whole(shape: list[int | str | None], axis: int, start: int, end: int) -> bool:
+    """Whether an axis is taken from its start to its end."""
+    if start == 0 and end >= END:
         return True
     size = shape[axis] if -len(shape) <= axis < len(shape) else None
-    return isinstance(size, int) and end >= size
+    return isinstance(size, int) and (start == 0 or start <= -size) and end >= size
 
 
 def _pad(node: onnx_ir.Node) -> bool:

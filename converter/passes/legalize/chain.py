@@ -30,6 +30,8 @@ class LegalizingPass(ModelPass):
         undone: Rewrites that aren't to be done, by their keys: what is wrong with each.
         rewritten: Those that the last run did, in order.
         told: What the last run took for given, in words, by the name of what told it.
+        same_integers: Whether the last run left the integers of a model that rounds as they are, so
+            that it is compared as any model is.
         assumed: The model at what the last run took for given, where that makes it another one:
             what the result is to be compared with.
     """
@@ -42,6 +44,7 @@ class LegalizingPass(ModelPass):
         self.undone: dict[str, str] = {}
         self.rewritten: list[Rewritten] = []
         self.told: dict[str, list[str]] = {}
+        self.same_integers = False
         self.assumed: onnx_ir.Model | None = None
 
     @abstractmethod

@@ -121,7 +121,7 @@ def task_of(step: Step, request: Request, done: Results, tokenize: Tokenize | No
     decisions = said if step.needs[0] == "masks" else []
     task = Task(
         made.model,
-        request,
+        replace(request, calibration=step.params["calibration"]),
         done.result("samples"),
         step.precision,
         step.scheme,

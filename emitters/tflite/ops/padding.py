@@ -80,6 +80,8 @@ def _filled(
         pairs = np.asarray(list(zip(before, after, strict=True)), np.int32)
         inputs = [x, context.constant(pairs)]
         return context.emit("PAD", inputs, context.shape(node.outputs[0]))
+    if x.quant is not None and stored is not None and stored.dtype == x.dtype.numpy():
+        number = (number - int(x.quant.zero_point[0])) * float(x.quant.scale[0])
     return build.pad(context, x, before, after, number)
 
 
