@@ -17,6 +17,7 @@ from converter.ir.model import Model, TensorSpec
 from converter.plugins import Artifact, Later, Session
 from converter.runtime.ort import OrtSession
 from converter.samples import Sample, Samples
+from emitters.packaging.photos import Preparation, preparation_of
 from emitters.serving.batching import choose_max_batch
 from emitters.serving.files import link_or_copy
 from emitters.serving.labels import choose_labels, name_files, write_file
@@ -348,6 +349,7 @@ class Folder:
             cache=self.request.response_cache,
             decisions=self.decisions,
             shipped=self.shipped,
+            photo=self._photo(),
             steps=self._first_sequence(),
             state_files=any(
                 start.data_file
@@ -355,6 +357,11 @@ class Folder:
                 for start in state.initial_state
             ),
         )
+
+    def _photo(self) -> Preparation | None:
+        """How a photo becomes the only input, where one does."""
+        one = len(self.inputs) == 1 and self.shipped is not None and self.shipped.of_images
+        return preparation_of(self.inputs[0].spec, self.request) if one else None
 
     def _first_sequence(self) -> list[list[Tensor]]:
         """The steps of the first of the sequences that go along."""
