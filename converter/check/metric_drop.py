@@ -36,7 +36,8 @@ def require_metric(asked: Sequence[str], outputs: Sequence[TensorSpec], samples:
         raise UsageError(
             f"--max-drop limits how far a metric drops, and {without} of {len(labels)} samples "
             f"({samples.origin}) have no label",
-            hint="Give --labels, or say what the outputs' cosine may be: --min-cosine.",
+            hint="Give labelled samples (--samples, --labels), or a limit of the cosine: "
+            "--min-cosine.",
         )
     if not asked and not default_metrics(outputs, labels):
         raise UsageError(

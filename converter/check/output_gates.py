@@ -202,7 +202,8 @@ def _judge_interface(comparison: Comparison, io_dtype: str) -> GateResult:
         if found != (io_dtype if source == "float32" else source):
             asked = f"; --io-dtype {io_dtype} was asked for" if io_dtype != "float32" else ""
             if source == "float32" and found in NARROW and not asked:
-                asked = f" (if it was made with --io-dtype {found}, say so here too)"
+                made = f"--precision {found.replace('float', 'fp')} --io-dtype {found}"
+                asked = f" (if it was made with {made}, say so here too)"
             wrong.append(f"{output.name} is {found}, the source's is {source}{asked}")
         if output.shape_problem:
             wrong.append(f"{output.name} has another shape on {output.shape_problem}")

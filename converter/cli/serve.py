@@ -51,7 +51,8 @@ def command(
     """Serve a package with its real server, until Ctrl-C.
 
     FOLDER is a package, or an output folder that holds one. The server runs in an environment of
-    its own, which is set up once in the cache folder. Its log goes to stderr.
+    its own, which is set up once in the cache folder. Its log goes to stderr. One that a signal
+    ends is started again, three times at most.
 
     \b
     modelyard serve build/net
@@ -77,11 +78,11 @@ def command(
     ) as served:
         try:
             _announce(served, as_json)
-            code = served.running.wait()
+            how = served.running.wait(partial(echo, err=True))
         except (KeyboardInterrupt, SystemExit):  # what ends it: no failure
             state(f"stopping {served.server}")
             return
-        raise served.running.failure(f"ended by itself with code {code}")
+        raise served.running.failure(how)
 
 
 def _announce(served: Served, as_json: bool) -> None:

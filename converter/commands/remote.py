@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,8 @@ from converter.serving.remote import RemoteSession, wire_to
 if TYPE_CHECKING:
     from converter.check.accuracy import AccuracyResult
     from converter.check.gates import Limits
+    from converter.ir.model import TensorSpec
+    from converter.options.request import Request
     from converter.runtime.session import Session
     from converter.samples import Samples
     from converter.serving.wire import Wire
@@ -83,9 +85,11 @@ def asked(what: str, url: str, protocol: str | None, options: Mapping[str, Any])
     with working(what, options) as work:
         from converter.samples import load_samples
 
+        _require_io_dtype(work.request)
         model = work.source().parse()
-        wire = wire_to(url, protocol, outputs=model.outputs)
-        specs = (model.inputs, model.outputs) if wire.address.protocol == "json" else None
+        inputs, outputs = (_bordered(s, work.request) for s in (model.inputs, model.outputs))
+        wire = wire_to(url, protocol, outputs=outputs)
+        specs = (inputs, outputs) if wire.address.protocol == "json" else None
         session = _fed(RemoteSession(wire, specs))
         try:
             sizes = sizes_of(work.request, tuple(model.symbols))
@@ -94,6 +98,29 @@ def asked(what: str, url: str, protocol: str | None, options: Mapping[str, Any])
             yield Asked(wire, session, samples, None, work)
         finally:
             session.close()
+
+
+def _require_io_dtype(request: Request) -> None:
+    """Refuses what the artifact's inputs and outputs can't be, or no server tells.
+
+    Raises:
+        UsageError: ``--io-dtype`` is for another precision, or for integers.
+    """
+    from converter.check.feeding import takes_integers
+    from converter.pipeline.plan import require_io_dtype
+
+    require_io_dtype(request)
+    if takes_integers(request, request.precision[0]):
+        raise UsageError(
+            f"--io-dtype {request.io_dtype}: no server says which real numbers integers stand for",
+            hint="Name the package that it serves, in the source's place: it says them.",
+        )
+
+
+def _bordered(specs: Sequence[TensorSpec], request: Request) -> tuple[TensorSpec, ...]:
+    """A source's inputs or outputs as ``--io-dtype`` has them, which plain JSON doesn't say."""
+    wanted = request.io_dtype
+    return tuple(replace(s, dtype=wanted) if s.dtype == "float32" else s for s in specs)
 
 
 def _fed(session: RemoteSession) -> Session:
@@ -163,6 +190,7 @@ def _tried(
 def _against(facts: Facts, session: Session, place: str, *, probes: bool = True) -> Checked:
     """Holds the server to what lies in the package's ``expected/``."""
     from converter.check.accuracy import check_accuracy
+    from converter.check.feeding import NARROW
     from converter.check.gates import Limits, judge, require
     from converter.check.matching import Matching
 
@@ -173,7 +201,9 @@ def _against(facts: Facts, session: Session, place: str, *, probes: bool = True)
         )
     cosine, largest = facts.gates["cosine"], facts.gates.get("max_abs")
     assert cosine is not None
-    limits = Limits(cosine, largest, exact=facts.precision == "fp32")
+    narrow = (spec.dtype for spec in facts.outputs if spec.dtype in NARROW)
+    dtype = next(narrow, "float32")  # --io-dtype, where the source gave float32 for it
+    limits = Limits(cosine, largest, exact=facts.precision == "fp32", io_dtype=dtype)
     matching = Matching.of(list(facts.lists), cosine) if facts.lists else None
     expected: Iterable[dict[str, Any]] = facts.expected
     accuracy = check_accuracy(

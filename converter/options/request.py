@@ -348,7 +348,7 @@ class _Core:
         "--few-samples",
         "Calibrate on fewer samples than are needed.",
         False,
-        needs="integers",
+        needs="measured",
         affects=("calibrate", "lower"),
     )
     calibration: str = _precision(

@@ -37,6 +37,10 @@ CONDITIONS: Mapping[str, Condition] = {
         lambda r: any(PRECISIONS[name].is_calibrated for name in r.precision),
         f"for {' and '.join(p.name for p in PRECISIONS.values() if p.is_calibrated)}",
     ),
+    "measured": (
+        lambda r: any(PRECISIONS[name].is_measured for name in r.precision),
+        f"for {', '.join(p.name for p in PRECISIONS.values() if p.is_measured)}",
+    ),
     "weights": (
         lambda r: any(PRECISIONS[name].activations or stores_weights(name) for name in r.precision),
         "no precision with integer weights is asked for",

@@ -7,7 +7,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 
 from converter.check.gates import GateResult, told
-from converter.report.model import WEIGHTS, ArtifactReport, Report, Verdict
+from converter.report.model import WEIGHTS, ArtifactReport, PackageReport, Report, Verdict
 from converter.text import words
 from converter.text.screen import Console, Text, lines
 
@@ -33,7 +33,7 @@ def as_terminal(report: Report) -> RenderableType:
         *(Text(f"! {text}", style="bold yellow") for text in report.loud),
         *(Text(f"  {text}") for text in report.notes),
         _artifacts(report),
-        *(Text(f"  {package.server}: {package.path}") for package in report.packages),
+        *map(_package, report.packages),
     ]
     if report.from_cache:
         parts.append(Text(f"from the cache: {', '.join(report.from_cache)}", style="dim"))
@@ -42,6 +42,13 @@ def as_terminal(report: Report) -> RenderableType:
     for artifact in report.artifacts:
         parts += [_gate(artifact, gate) for gate in artifact.gates if not report.says(gate)]
     return Group(*parts)
+
+
+def _package(package: PackageReport) -> Text:
+    """Where it is, and how large a request may be."""
+    largest = package.details.get("max_batch")
+    rows = f" (requests of at most {largest} rows: --max-batch)" if largest else ""
+    return Text(f"  {package.server}: {package.path}{rows}")
 
 
 def print_report(report: Report, console: Console | None = None) -> None:

@@ -95,10 +95,12 @@ class Samples(ABC):
             UsageError: The model takes no such batch.
         """
         axes = self._batch_axes()
-        if not axes and size not in (1, self._fixed_batch()):
+        fixed = self._fixed_batch()
+        if not axes and size not in (1, fixed):
+            free = isinstance(fixed, int)  # which --batch dynamic leaves nowhere
             raise UsageError(
                 f"the model's batch is fixed, so that a batch of {size} can't be made",
-                hint="Convert with --batch dynamic, or ask for the batch it has.",
+                hint="Ask for the batch it has" + ", or convert with --batch dynamic." * free,
             )
         alike = self._endless_alike()
         for _ in range(count):

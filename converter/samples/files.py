@@ -13,7 +13,7 @@ from converter.files.digest import digest_of, file_digest
 from converter.ir.model import TensorSpec
 from converter.samples.base import Array, Sample, Samples
 from converter.samples.fit import Layout, finish, lay_out, plain_label
-from converter.samples.labels import FOLDER, classes_of, labels_of_files
+from converter.samples.labels import FOLDER, are_by_file, classes_of, labels_of_files
 from converter.samples.stored import StoredArrays
 
 
@@ -67,7 +67,7 @@ class ArraySamples(Samples):
         self.skipped = []
         if skip_bad:
             files = self._readable(files)
-        by_file = labels in ("filename", FOLDER) or (labels or "").endswith(".csv")
+        by_file = are_by_file(labels)
         if labels == FOLDER and label_names is None:
             self.label_names = label_names = classes_of(file.name for file in files)
         if by_file and not folder:

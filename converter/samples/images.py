@@ -72,7 +72,8 @@ class ImageSamples(Samples):
                 f"{len(files)} images are no multiple of the model's fixed batch of {step}",
                 hint=f"Take fewer, with --samples-limit {len(files) // step * step}."
                 if len(files) > step
-                else "Convert with --batch dynamic.",
+                else f"Give at least {step}"
+                + ", or --batch dynamic." * (request.batch != "dynamic"),
             )
         named = [file.name for file in files]
         if request.labels == FOLDER and label_names is None:

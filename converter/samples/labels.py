@@ -34,6 +34,11 @@ def read_label_names(path: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in names)
 
 
+def are_by_file(labels: str | None) -> bool:
+    """Whether ``--labels`` of .npz files isn't a key in them."""
+    return labels in ("filename", FOLDER) or (labels or "").endswith(".csv")
+
+
 def labels_of_files(
     names: Sequence[str], labels: str | None, label_names: Sequence[str] | None
 ) -> list[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -17,7 +17,7 @@ from converter.options.request import Request
 from converter.samples.base import Samples
 from converter.samples.files import ArraySamples, SampleFile
 from converter.samples.generated import RandomSamples
-from converter.samples.labels import read_label_names
+from converter.samples.labels import are_by_file, labels_of_files, read_label_names
 from converter.samples.noise import NoisySamples, is_noise, is_state
 from converter.samples.pixels import SUFFIXES
 
@@ -31,7 +31,8 @@ _FUNCTION = re.compile(r"(.+\.py):([A-Za-z_]\w*)")
 
 
 def require_there(request: Request) -> None:
-    """Raises UsageError where ``--samples`` names nothing that is there, without reading it."""
+    """Raises UsageError where ``--samples`` names nothing that is there, or files whose names are
+    to say their labels and don't; none of them is read."""
     source = request.samples
     if source is None:
         return
@@ -46,7 +47,20 @@ def require_there(request: Request) -> None:
             hint="Samples are a file or folder, FILE.py:FUNCTION, or random:N.",
         )
     if path.is_dir():
-        _held(path, request.samples_pattern)
+        _require_labels(*_held(path, request.samples_pattern), request)
+    elif path.suffix.lower() in SUFFIXES:
+        _require_labels([], [SampleFile(path, path.name)], request)
+
+
+def _require_labels(
+    arrays: Sequence[SampleFile], images: Sequence[SampleFile], request: Request
+) -> None:
+    """Refuses files without a label. Which ones ``--skip-bad`` leaves out isn't known yet."""
+    files = images[: request.samples_limit] if images else arrays
+    if request.skip_bad or not (images or are_by_file(request.labels)):
+        return
+    names = read_label_names(request.label_names) if request.label_names else None
+    labels_of_files([file.name for file in files], request.labels, names)
 
 
 def load_samples(

@@ -23,6 +23,12 @@ READY_SECONDS = 180.0
 STOP_SECONDS = 4.0
 """For the server to end by itself: less than :data:`converter.runtime.supervised.GRACE`."""
 
+RESTARTS = 3
+"""How often a server is started again that a request, or the system, made end."""
+
+_ASKED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+"""Signals by which somebody wants it to end."""
+
 _POLL = 0.1
 _KEPT = 80
 """Lines of the log that an error shows."""
@@ -50,8 +56,12 @@ class Running:
 
     def __init__(self, server: Server, launch: Launch, command: Command, said: Say | None) -> None:
         self._server, self._launch, self._said = server, launch, said
+        self._command = command
         self.tail: deque[str] = deque(maxlen=_KEPT)
-        self._shared = command.shared
+        self._start()
+
+    def _start(self) -> None:
+        launch, command = self._launch, self._command
         self._mark = uuid.uuid4().hex
         path = f"{launch.environment / 'bin'}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
         variables = own_variables() | {"PATH": path, _MARK: self._mark}
@@ -86,9 +96,30 @@ class Running:
                 raise self.failure(f"wasn't ready in {seconds:.0f} s")
             time.sleep(_POLL)
 
-    def wait(self) -> int:
-        """Until the server ends by itself; its exit code."""
-        return self._process.wait()
+    def wait(self, tell: Say) -> str:
+        """Until the server ends by itself; how it did. One that a signal ended, and not one that
+        asks it to, is started again, :data:`RESTARTS` times at most.
+
+        Args:
+            tell: Called with a line for each of these.
+
+        Raises:
+            MachineError: It ended while it started again.
+        """
+        for again in range(1, RESTARTS + 1):
+            code = self._process.wait()
+            if (number := _signal_of(code)) is None:
+                return f"ended by itself with code {code}"
+            name = self._server.name
+            tell(f"{name} was ended by {number.name}; starting it again ({again} of {RESTARTS})")
+            self.stop()
+            self._start()
+            self.wait_until_ready()
+            tell(f"{name} answers again, as process {self.pid}")
+        code = self._process.wait()
+        number = _signal_of(code)
+        how = f"was ended by {number.name}" if number else f"ended by itself with code {code}"
+        return f"{how}, after {RESTARTS} restarts"
 
     def failure(self, what: str) -> MachineError:
         """What to raise where the server failed."""
@@ -110,7 +141,8 @@ class Running:
         self._process.wait()
         self._watch.communicate()
         self._reader.join(timeout=2)  # the log ends with the last of them
-        for left in Path("/dev/shm").glob(f"{self._shared}*") if self._shared else ():
+        shared = self._command.shared
+        for left in Path("/dev/shm").glob(f"{shared}*") if shared else ():
             left.unlink(missing_ok=True)
 
     def _read(self) -> None:
@@ -128,3 +160,11 @@ class Running:
             with suppress(OSError):
                 if mark in place.read_bytes().split(b"\0"):
                     yield int(place.parent.name)
+
+
+def _signal_of(code: int) -> signal.Signals | None:
+    """The signal that ended a process, or what it runs (a shell and a container say so by 128 and
+    more); None where there is none, or one by which it was asked to end."""
+    number = -code if code < 0 else code - 128
+    found = signal.Signals(number) if number in set(signal.Signals) else None
+    return None if found in _ASKED else found

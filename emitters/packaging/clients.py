@@ -77,6 +77,7 @@ def write_clients(
         "steps": _steps(facts),
         "outputs": [_output(item, facts["labels"].get(item["name"])) for item in facts["outputs"]],
         "activations": any("activation" in item for item in facts["outputs"]),
+        "labelled": bool(facts["labels"]),
     }
     made = [("client_requests.py", "a client by plain requests")]
     made += [("client_grpc.py", "a client by gRPC stubs")] if wire.grpc else []

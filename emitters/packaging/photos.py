@@ -8,6 +8,7 @@ import numpy as np
 
 from converter.ir.model import TensorSpec
 from converter.options.request import Request
+from converter.samples.pixels import FORMATS
 from emitters.templates import render
 
 
@@ -36,7 +37,7 @@ class Preparation:
 
     def python(self, what: str) -> str:
         """A function ``prepare(file)`` in Python, by Pillow and numpy; ``what`` says what of."""
-        values = {"way": self, "what": what}
+        values = {"way": self, "what": what, "formats": FORMATS}
         return render("emitters.packaging", "photo.py.j2", values, repr=repr)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from converter.ir.model import TensorSpec
+from emitters.templates import render
 
 _OF = {"tokens": "ids", "mask": "attention_mask", "segments": "type_ids"}
 """What of an ``Encoding`` of the package tokenizers an input takes, by what the input means."""
@@ -47,3 +48,9 @@ def texts_of(inputs: Sequence[TensorSpec], texts: Mapping[str, Any]) -> dict[str
             for spec in inputs
         ],
     }
+
+
+def code_of(texts: Mapping[str, Any]) -> str:
+    """A function ``tokens(text, pair)`` in Python, of what :func:`texts_of` gives."""
+    values = {"texts": texts}
+    return render("emitters.packaging", "text.py.j2", values, literal=repr) if texts else ""

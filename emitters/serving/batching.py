@@ -63,9 +63,18 @@ def choose_max_batch(
     if asked:
         raise UsageError(
             f"--max-batch {asked}, but servers can't batch this model: {problem}",
-            hint="Convert it with --batch dynamic, or serve it with --max-batch 0.",
+            hint=f"Serve it with --max-batch 0{_FREED if _could_be_free(model, request) else '.'}",
         )
     return 0, f"max_batch_size 0: {problem}"
+
+
+_FREED = "; or convert it with --batch dynamic, if its elements don't hang on each other."
+
+
+def _could_be_free(model: Model, request: ServingRequest) -> bool:
+    """Whether ``--batch dynamic`` would change an input: the first size of one is a number."""
+    firsts = [spec.shape[0] for spec in model.inputs if spec.shape]
+    return request.batch != "dynamic" and any(isinstance(size, int) for size in firsts)
 
 
 def _without_batch(model: Model, session: Session) -> str:

@@ -2,6 +2,7 @@
 loads as it is, to answer as the check did."""
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -122,3 +123,7 @@ def test_answers_are_the_check_s(server: TritonServer, demo: Path, protocol: str
     done = subprocess.run(line, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     assert "scores" in done.stdout
+    photo = Path(str(request.samples)) / next(iter(samples)).name
+    line = [sys.executable, own, "--url", url, "--protocol", protocol, photo]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=60, check=False)
+    assert re.search(r"^  10\.3\d+  67\.\d%  243  Bullmastiff$", done.stdout, re.M), done.stderr

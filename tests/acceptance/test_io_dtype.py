@@ -15,7 +15,7 @@ from converter.errors import GateError, UsageError
 from converter.ir.model import Model
 from converter.report.model import ArtifactReport
 from emitters.serving.triton.config import read_config
-from tests.acceptance.cli import images, small_cnn
+from tests.acceptance.cli import command, images, small_cnn
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +97,7 @@ def test_such_an_artifact_is_checked_again(converted: api.Converted, folder: Pat
     assert "--io-dtype float16" in caught.value.hint
     with pytest.raises(GateError) as missed:
         api.check(alone, source, precision=["fp16"])
-    assert "made with --io-dtype float16" in str(missed.value.details)
+    assert "made with --precision fp16 --io-dtype float16" in str(missed.value.details)
     measured = api.bench(artifact, source, bench_seconds=0.2, bench_batches=[1])
     assert len(measured.latency.ratios) == 1
     found = api.diff(source, artifact, samples=samples)
@@ -118,3 +118,36 @@ def test_bfloat16_is_bf16_s(folder: Path, tmp_path: Path) -> None:
     assert artifact.verdict == "unlowered"  # no Conv of bfloat16 in that opset
     config = (tmp_path / "out/serving/triton/model/config.pbtxt").read_text()
     assert config.count("data_type: TYPE_BF16") >= 2
+
+
+@pytest.mark.slow
+def test_a_server_is_held_to_it(converted: api.Converted, folder: Path) -> None:
+    """As a package says it, or the command line; what is hinted at works."""
+    package = converted.out / "serving/triton/model_fp16"
+    source = (folder / "model.onnx", "--samples", folder / "samples.npz")
+    with api.serve(str(package), port=0) as served:
+        for protocol in ("v2", "grpc"):
+            url = served.addresses[protocol]
+            said = command("check", package, "--server", url, "--json", code=0)
+            assert "but for float16 where the source has float32" in said.out
+            asked = ("check", *source, "--server", url)
+            hint = "--precision fp16 --io-dtype float16"
+            assert hint in command(*asked, code=4).err
+            assert command(*asked, *hint.split(), "--json", code=0).json["verdict"] == "passed"
+            assert "Add fp16 to --precision" in command(*asked, *hint.split()[2:], code=2).err
+
+
+@pytest.mark.slow
+def test_a_server_that_says_no_types(converted: api.Converted, folder: Path) -> None:
+    """Plain JSON: what --io-dtype says is taken for it. Integers stand for what a package says."""
+    api.convert(str(folder / "model.onnx"), precision=["fp16"], io_dtype="float16", bench=False,
+                samples=str(folder / "samples.npz"), serve=["litserve"],
+                out=str(folder / "json"))  # fmt: skip
+    source = (folder / "model.onnx", "--samples", folder / "samples.npz")
+    with api.serve(str(folder / "json"), port=0) as served:
+        asked = ("--server", served.addresses["json"])
+        command("check", folder / "json", *asked, code=0)
+        command("check", *source, *asked, "--precision", "fp16", "--io-dtype", "float16", code=0)
+        integers = ("--precision", "int8", "--io-dtype", "int8")
+        said = command("check", *source, *asked, *integers, code=2)
+        assert "no server says which real numbers" in said.err and "Name the package" in said.err

@@ -152,9 +152,22 @@ def test_photos_and_tls(tmp_path: Path) -> None:
         secure = ("--url", address, "--ca", str(certificate))
         over_grpc = ran(path, "client_grpc.py", *secure, photo)
         plain = ran(path, "client_grpc.py", "--url", address)
+        own = ("client.py", "--protocol", "http", "--url", server.http_url)
+        first, both = ran(path, *own, photo), ran(path, *own, photo, str(photos / "a.png"))
+        none = [ran(path, *name, str(photos / "none.png"))
+                for name in (own, ("client_requests.py",), ("client_grpc.py",))]  # fmt: skip
+    assert first.returncode == 0 and "'red'" not in first.stdout, first.stderr
+    shown = re.findall(r"  ([\d.]+)  \d  (red|green|blue)$", first.stdout, re.M)
+    assert sum(float(share) for share, _ in shown) == pytest.approx(1, abs=1e-4)
+    ranked = re.findall(r"'(red|green|blue)'", over_http.stdout)
+    assert [name for _, name in shown] == ranked and both.stdout.startswith(first.stdout)
+    assert both.stdout.count("FP32 [1, 3]") == 2
+    for done in none:
+        assert done.returncode == 1 and done.stderr.count("\n") == 1, done.stderr
+        assert "No such file" in done.stderr
     assert over_http.returncode == 0, over_http.stderr
     assert over_http.stdout == over_grpc.stdout and "'red'" in over_http.stdout, over_grpc.stderr
-    assert plain.returncode != 0
+    assert plain.returncode == 1 and plain.stderr.startswith("UNAVAILABLE: "), plain.stderr
     facts = json.loads((path / "modelyard.json").read_text())
     assert [item["name"] for item in facts["samples"]] == ["a.png", "b.png", "c.png"]
 

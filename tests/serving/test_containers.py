@@ -12,7 +12,7 @@ import pytest
 
 from converter import api
 from converter.serving import containers, environments
-from emitters.serving.triton import running
+from emitters.serving.triton import releases, running
 from tests.acceptance.cli import command, converted_cnn
 from tests.serving.test_serve import started
 
@@ -113,6 +113,21 @@ def test_a_killed_serve_leaves_no_container(made: Path, podman: Path) -> None:
     while _containers():
         assert time.monotonic() < deadline
         time.sleep(0.1)
+
+
+def test_the_newest_release_is_taken(made: Path, tmp_path: Path) -> None:
+    """By its name in a list of ours: docker, which fetches nothing here, is asked for that."""
+    asked = tmp_path / "asked"
+    tool = f'#!/bin/sh\n[ "$1" = info ] && exit 0\necho "$@" >> {asked}\nexit 1\n'
+    _script(tmp_path / "bin" / "docker", tool)
+    path = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    line = ("serve", made / "out", "--container", "--yes", "--port", "0")
+    said = command(*line, env={"PATH": path}, code=5)
+    image = f"nvcr.io/nvidia/tritonserver:{releases.NEWEST}-py3"
+    assert f"couldn't pull {image}" in said.err
+    assert asked.read_text().splitlines()[-1] == f"pull {image}"
+    readme = (made / "out/serving/triton/cnn/README.md").read_text()
+    assert f"such as {releases.NEWEST}:" in readme
 
 
 def test_what_is_said_where_none_can(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 requests that come together in one batch, and bad ones that spoil nothing."""
 
 import ast
+import gzip
 import json
 import re
 import subprocess
@@ -24,6 +25,7 @@ from tritonclient.utils import InferenceServerException, np_to_triton_dtype
 from converter import api, plugins
 from converter.commands.serve import Served
 from converter.serving import environments
+from converter.serving.observed import Observed
 from emitters.serving.torchserve.server import TorchServer
 from tests.acceptance.cli import command
 from tests.serving.test_python_package import SERVERS, TWO, package
@@ -73,17 +75,22 @@ def served(request: pytest.FixtureRequest, folder: Path) -> Iterator[Served]:
         yield running
 
 
-def ask(served: Served, request: Any) -> tuple[int, Any]:
+def ask(served: Served, request: Any, **headers: str) -> tuple[int, Any]:
     """The status and the answer of a request in the server's own form."""
     body, address = request, served.addresses.get("json")
     if address is None:
         address = f"{served.addresses['v2']}/infer"
         body = request if isinstance(request, bytes) else {"inputs": v2(request)}
-    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return post(address, body if isinstance(body, bytes) else json.dumps(body).encode(), **headers)
+
+
+def post(address: str, data: bytes, **headers: str) -> tuple[int, Any]:
+    """The status and the answer."""
     place = urlsplit(address)
     with closing(HTTPConnection(place.netloc, timeout=60)) as connection:
         with suppress(ConnectionError):  # where a server answers before it has read everything
-            connection.request("POST", place.path, data, {"Content-Type": "application/json"})
+            sent = {"Content-Type": "application/json", **headers}
+            connection.request("POST", place.path, data, sent)
         answer = connection.getresponse()
         return answer.status, answer.read().decode()
 
@@ -175,6 +182,69 @@ def test_bad_requests(served: Served) -> None:
         assert_serves(served)
 
 
+def hostile(served: Served) -> dict[str, bytes]:
+    """Bodies that say what no model takes, in ways that parsers let through."""
+    bodies = {"null": b"null", "true": b"true", "NaN": b'"NaN"', "deep": b"[" * 100_000}
+    for name, value in (("a null", None), ("a bool", True), ("a text", "NaN"), ("large", 10**40)):
+        values = [value, 1.0, 2.0]
+        plain: Any = {**GOOD, "x": [values]}
+        if "v2" in served.addresses:
+            x, ids = v2(GOOD)
+            plain = {"inputs": [{**x, "data": values}, ids]}
+        bodies[name] = json.dumps(plain).encode()
+    if "v2" in served.addresses:
+        for shape in ([-1, 3], [1, -3], [1 << 31, 3], [1 << 40, 1 << 40], [1, 4], [-1, -3]):
+            body = {"inputs": [{**x, "shape": shape}, ids]}
+            bodies[f"shape {shape}"] = json.dumps(body).encode()
+    return bodies
+
+
+def test_hostile_requests(served: Served) -> None:
+    """Each is the client's mistake, told in few words; and it goes on serving."""
+    for name, body in hostile(served).items():
+        status, answer = ask(served, body)
+        assert 400 <= status < 500 and 10 < len(answer) < 1000, (name, status, answer)
+        assert_serves(served)
+
+
+def test_a_bomb_of_gzip_s(served: Served) -> None:
+    """200 kB that are 200 MB: refused, and memory is where it was."""
+    watched = Observed(served.running.pid)
+    before = watched.resident()
+    status, answer = ask(
+        served, gzip.compress(b" " * 200_000_000, 1), **{"Content-Encoding": "gzip"}
+    )
+    assert 400 <= status < 500 and 10 < len(answer) < 1000, (status, answer)
+    assert status == 413 or served.server != "mlserver"  # which is the one that unpacks
+    assert watched.resident() < before + 150e6
+    assert_serves(served)
+
+
+def test_what_gzip_packs_is_taken_where_a_server_unpacks(served: Served) -> None:
+    good: Any = {"inputs": v2(GOOD)} if "v2" in served.addresses else GOOD
+    body = json.dumps(good).encode()
+    packed = gzip.compress(body[:9]) + gzip.compress(body[9:])
+    unpacks = served.server == "mlserver"
+    for data, known in ((packed, 200 if unpacks else 400), (packed[:-9], 400)):
+        assert ask(served, data, **{"Content-Encoding": "gzip"})[0] in (known, known + 22)
+    assert not unpacks or ask(served, body, **{"Content-Encoding": "gzip"})[0] == 400
+
+
+def test_no_client_unloads_the_model(served: Served) -> None:
+    if "v2" not in served.addresses:
+        return
+    place = served.addresses["v2"].split("/v2/")[0]
+    for action in ("unload", "load"):
+        status, answer = post(f"{place}/v2/repository/models/two/{action}", b"")
+        assert status in (400, 403) and "off here" in answer, answer
+    with InferenceServerClient(served.addresses["grpc"].split("/")[2]) as client:
+        for refused in (client.unload_model, client.load_model):
+            with pytest.raises(InferenceServerException, match="off here"):
+                refused("two")
+        assert client.is_model_ready("two")
+    assert_serves(served)
+
+
 def test_an_oversize_request(served: Served) -> None:
     """It is refused in few words, and neither the server nor who asks next suffers."""
     text = "a" * LARGE
@@ -237,6 +307,10 @@ def _v2_grpc(place: str) -> None:
                 client.infer("two", _inputs(arrays))
             answer = client.infer("two", _inputs(good))
             np.testing.assert_array_equal(answer.as_numpy("y"), 2)
+        bomb = {**good, "x": np.zeros((2, 12_500_000), np.float32)}  # 100 kB, and 100 MB unpacked
+        with pytest.raises(InferenceServerException, match=r"larger than max|RESOURCE_EXHAUSTED"):
+            client.infer("two", _inputs(bomb), compression_algorithm="gzip")
+        client.infer("two", _inputs(good))
     with grpc.insecure_channel(place) as channel:
         infer = channel.unary_unary("/inference.GRPCInferenceService/ModelInfer")
         with pytest.raises(grpc.RpcError):

@@ -19,11 +19,11 @@ from converter.errors import UnsupportedError, UsageError
 from converter.ir.model import Model
 from converter.protocols.emitter import Artifact
 from converter.protocols.server import Packaged
-from emitters.serving.python.inference import InputError, Interface, finish
+from emitters.serving.python.inference import InputError, Interface, finish, tensor
 from emitters.serving.python.inference import Model as Loaded
 from emitters.serving.python.pages import FOLDER, pages
 from emitters.tflite.emitter import TfliteEmitter
-from tests.acceptance.cli import converted_cnn, tree
+from tests.acceptance.cli import command, converted_cnn, tree
 from tests.serving.models import adder, emit, identity, make_request, samples_for, text_model
 
 SERVERS = ("bentoml", "kserve", "litserve", "mlserver", "rayserve", "torchserve")
@@ -187,15 +187,26 @@ GOOD: dict[str, Any] = {"x": [[1, 2.5]], "ids": [[1, 2]]}
     ({**GOOD, "z": 1}, "no such input: z"),
     ({**GOOD, "z" * 9999: 1}, r"^no such input: z{380,400}\.\.\.$"),
     ({**GOOD, "x": [[1], [1, 2]]}, "its lists are of several lengths"),
-    ({**GOOD, "x": [["a"]]}, "x holds str32 values, and the model takes float32"),
+    ({**GOOD, "x": [["a"]]}, "x holds text values, and the model takes float32"),
+    ({**GOOD, "x": [["NaN"]]}, "x holds text values"),
+    ({**GOOD, "x": [["NaN", 1.0]]}, "x holds values of several types: number, text"),
     ({**GOOD, "x": [[True]]}, "x holds bool values"),
-    ({**GOOD, "x": None}, "x holds values of several types"),
+    ({**GOOD, "x": [[True, 1.0]]}, "x holds values of several types: bool, number"),
+    ({**GOOD, "x": None}, "x holds null or NaN, for which the model has no answer"),
+    ({**GOOD, "x": [[None, 1.0]]}, "x holds null or NaN"),
+    (b'{"x": [[NaN]], "ids": [[1, 2]]}', "x holds null or NaN"),
+    ({**GOOD, "x": [[10**40]]}, "x holds numbers of over 64 bits"),
+    ({**GOOD, "x": [[1e39]]}, "x holds numbers that float32 doesn't have"),
+    ({**GOOD, "x": [[{}]]}, "x holds dict values"),
+    (b"null", "a request is an object"),
+    (b"true", "a request is an object"),
     ({**GOOD, "x": [1, 2]}, r"x has the shape \[2\], and the model takes \[batch, width\]"),
     ({**GOOD, "x": [[]]}, r"x has the shape \[1, 0\]"),
     ({**GOOD, "ids": [[1, 2], [3, 4]]}, r"ids has the shape \[2, 2\], .* takes \[1, 2\]"),
     ({**GOOD, "ids": [[1.5, 2]]}, "ids holds float64 values, and the model takes int64"),
     ({**GOOD, "ids": [[2**63] * 2]}, "ids holds numbers that int64 doesn't have"),
-    ({"x": [[1]] * 9, "ids": [[1, 2]] * 9}, "x holds a batch of 9, and the largest is 8"),
+    ({"x": [[1]] * 9, "ids": [[1, 2]] * 9},
+     "x holds a batch of 9, and the largest is 8, this package's --max-batch: send fewer"),
     ({**GOOD, "x": np.ones((1, 2))}, "x holds float64 values"),
 ])  # fmt: skip
 def test_a_bad_request_is_told_what_is_wrong(request_: Any, message: str,
@@ -209,6 +220,27 @@ def test_a_bad_request_is_told_what_is_wrong(request_: Any, message: str,
         interface.choose_outputs(["y", "z"])
     with pytest.raises(InputError, match=message):
         interface.prepare(request_)
+
+
+@pytest.mark.parametrize(("datatype", "shape", "data", "message"), [
+    ("FP32", [-1, 2], [1, 2], r"x says the shape \[-1, 2\], and sizes are whole and at least 0"),
+    ("FP32", [True, 2], [1, 2], "x says the shape"),
+    ("FP32", [1 << 31, 2], [1, 2], r"x holds 2 values, and its shape \[2147483648, 2\] 4294967296"),
+    ("FP32", [1, 2], ["NaN", 1], "x holds values of several types: number, text"),
+    ("FP32", [1, 2], [True, 1], "x holds values of several types: bool, number"),
+    ("FP32", [1, 2], [None, 1], "x holds null or NaN"),
+    ("INT64", [1, 2], [1.5, 2], "x holds float64 values, and its datatype is INT64"),
+    ("FP8", [1, 2], [1, 2], "x: there is no datatype FP8; use BOOL, INT8"),
+])  # fmt: skip
+def test_a_tensor_is_what_it_says(
+    datatype: str, shape: list[int], data: list[Any], message: str
+) -> None:
+    item = {"name": "x", "dtype": "float32"}
+    assert tensor(item, "FP32", [1, 2], [1, 2]).tolist() == [[1, 2]]
+    assert tensor(item, "FP64", [2, 1], [[1], [2.5]]).dtype == np.float64
+    assert tensor({"name": "t"}, "BYTES", [2], [b"a\0", "b"]).tolist() == ["a\0", "b"]
+    with pytest.raises(InputError, match=message):
+        tensor(item, datatype, shape, data)
 
 
 def test_texts_and_models_without_batches(tmp_path: Path) -> None:
@@ -257,6 +289,15 @@ def test_what_goes_along(converted: Path) -> None:
         assert set(facts["warmup"][0].values()) <= set(archive.namelist())
 
 
+def test_the_largest_request_is_said(tmp_path: Path) -> None:
+    TWO.save(tmp_path / "two.onnx")
+    line = ("two.onnx", "--serve", "litserve", "--max-batch", "4", "--dim", "width=3", "--no-bench")
+    said = command("convert", *line, "--no-simplify", "--out", "out", cwd=tmp_path, code=0)
+    assert "serving/litserve/two (requests of at most 4 rows: --max-batch)" in said.out
+    readme = (tmp_path / "out/serving/litserve/two/README.md").read_text()
+    assert "- a request holds at most 4 rows: --max-batch" in readme
+
+
 def test_a_column_of_a_table_is_a_list_in_which_null_is_a_missing_value(tmp_path: Path) -> None:
     model = text_model(
         """g (float[batch, 1] age, string[batch, 1] class) => (float[batch, 1] same,
@@ -268,5 +309,5 @@ def test_a_column_of_a_table_is_a_list_in_which_null_is_a_missing_value(tmp_path
     assert feeds["age"].dtype == np.float32 and feeds["age"].shape == (3, 1)
     assert np.isnan(feeds["age"]).ravel().tolist() == [False, True, False]
     assert finish(core.run([feeds])[0])["text"] == [["a"], [""], ["c"]]
-    with pytest.raises(InputError, match="class holds null, for which the model has no answer"):
+    with pytest.raises(InputError, match="class holds null or NaN, for which the model has no"):
         core.prepare({"age": [1, 2, 3], "class": [["a"], [None], ["c"]]})

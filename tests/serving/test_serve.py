@@ -10,6 +10,7 @@ import ssl
 import subprocess
 import urllib.request
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -296,6 +297,33 @@ def test_it_ends_with_all_that_it_started(made: Path, number: signal.Signals) ->
     _, err = process.communicate(timeout=60)
     assert process.returncode == 0 and "Traceback" not in err, err
     assert not [pid for pid in family if Path(f"/proc/{pid}").exists()]
+
+
+@pytest.mark.slow
+def test_a_server_that_a_request_ends_is_started_again(made: Path) -> None:
+    """Three times, each told; then it ends as it does without."""
+    process, said = started(made / "out")
+    url = str(said["addresses"]["v2"])  # type: ignore[index]
+    nested = asking(data="@").replace(b'"@"', b"[" * 50_000 + b"]" * 50_000)
+    lines, pid = [], int(str(said["pid"]))
+    assert process.stderr is not None
+    for attack in (asking(shape=[1 << 31, 3, 16, 16]), nested, b""):
+        if attack:
+            with suppress(OSError):
+                urllib.request.urlopen(f"{url}/infer", attack, timeout=30)
+        else:
+            os.kill(pid, signal.SIGKILL)
+        lines += [process.stderr.readline(), process.stderr.readline()]
+        pid = int(lines[-1].split()[-1])
+        with urllib.request.urlopen(f"{url}/infer", asking(), timeout=30) as answer:
+            assert answer.status == 200
+    os.kill(pid, signal.SIGKILL)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 6 and "was ended by SIGKILL, after 3 restarts" in err, err
+    told = [f"starting it again ({number} of 3)" in line for number, line in
+            enumerate(lines[::2], 1)]  # fmt: skip
+    names = [line.split("was ended by ")[1].split(";")[0] for line in lines[::2]]
+    assert all(told) and names == ["SIGABRT", "SIGSEGV", "SIGKILL"], lines
 
 
 @pytest.mark.slow

@@ -28,7 +28,7 @@ def test_clients_answer_a_text(server: str, folder: Path) -> None:
     package = folder / "out" / "serving" / server / "bert"
     with api.serve(str(package), port=0) as running:
         web = running.addresses.get("json") or running.addresses["v2"]
-        addresses = {"requests": "/".join(web.split("/")[:3])}
+        addresses = {"client_requests": "/".join(web.split("/")[:3])}
         if server in ("kserve", "mlserver"):
-            addresses["grpc"] = running.addresses["grpc"].split("/")[2]
+            addresses["client_grpc"] = running.addresses["grpc"].split("/")[2]
         clients_answer(folder / "bert", package, addresses)

@@ -1,5 +1,7 @@
 """usage.py and usage.kt, which lie beside the file: Python's is run."""
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +62,30 @@ def test_a_picture_is_prepared_as_the_samples_were(tmp_path: Path, options: dict
     assert module.labels() == ["cat", "dog", "Übung"]
     assert "fun prepare(picture: Bitmap): FloatArray" in kotlin
     assert kotlin.count("{") == kotlin.count("}") and kotlin.count("(") == kotlin.count(")")
+
+
+def test_usage_py_says_what_it_wants(tmp_path: Path) -> None:
+    """A line, on stderr, in each case."""
+    model = parsed(PICTURE)
+    span = (-1.0, 1.0)
+    model.describe("image", meaning="image", layout="NCHW", value_range=span)
+    for folder, made, options in (
+        ("picture", model, {"image_mean": [0.5], "image_std": [0.5]}), ("text", parsed(TEXT), {})
+    ):  # fmt: skip
+        _written(made, tmp_path / folder, "fp32", **options)
+    Image.new("RGB", (12, 10)).save(tmp_path / "picture" / "a.eps")
+    for folder, arguments, code, says in (
+        ("picture", [], 2, "usage: python usage.py PICTURE"),
+        ("picture", ["a", "b"], 2, "usage: python usage.py PICTURE"),
+        ("picture", ["none.png"], 1, "No such file or directory: 'none.png'"),
+        ("picture", ["a.eps"], 1, "UnidentifiedImageError: cannot identify image file 'a.eps'"),
+        ("text", [], 2, "usage: from usage import MyNet; MyNet()(input_ids, class2)"),
+    ):
+        line = [sys.executable, "usage.py", *arguments]
+        done = subprocess.run(line, cwd=tmp_path / folder, capture_output=True, text=True,
+                              check=False)  # fmt: skip
+        assert (done.returncode, done.stdout) == (code, ""), done
+        assert says in done.stderr and done.stderr.count("\n") == 1, done.stderr
 
 
 def test_other_values_than_the_options_give_are_not_prepared(tmp_path: Path) -> None:

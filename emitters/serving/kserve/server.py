@@ -20,6 +20,9 @@ from emitters.serving.python.server import PythonServer
 SCALE = """`--workers N` starts N processes for HTTP, each with the model, and batches; one more
 answers gRPC. In a cluster, replicas are the InferenceService's: `minReplicas`, `maxReplicas`."""
 
+LOAD = """It is, once the server runs: clients can't load or unload it. `--repository_api` lets any
+that reaches it do so, over HTTP and gRPC, which is what KServe does by itself."""
+
 FILES = (
     ("model.py", "the model server's program"),
     ("inference.py", "the model behind it: checks, batches, answers"),
@@ -57,6 +60,7 @@ class KServeServer(PythonServer, spec=SPECS["kserve"]):
         secure = f"{line} --ssl_certfile CERT --ssl_keyfile KEY"
         return Readme(
             start=f"```\n{line}\n```\nWithout `--host` it listens on every address, as in a pod.",
+            load=LOAD,
             scale=SCALE,
             tls=f"HTTP alone; gRPC stays without:\n```\n{secure}\n```",
             files=FILES,

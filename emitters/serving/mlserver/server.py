@@ -25,8 +25,13 @@ MLSERVER_HOST=127.0.0.1 mlserver start .
 Its ports are 8080 (HTTP), 8081 (gRPC) and 8082 (metrics), or what `MLSERVER_HTTP_PORT`,
 `MLSERVER_GRPC_PORT` and `MLSERVER_METRICS_PORT` say."""
 
-LOAD = """```
-curl -X POST http://127.0.0.1:8080/v2/repository/models/{name}/{action}
+LOAD = """It is, once the server runs: clients can't load or unload it.
+
+That any client may, over HTTP and gRPC, is what MLServer does by itself: without the line
+`model_repository_implementation` in `settings.json`. Then:
+```
+curl -X POST http://127.0.0.1:8080/v2/repository/models/{name}/load
+curl -X POST http://127.0.0.1:8080/v2/repository/models/{name}/unload
 ```"""
 
 FILES = (
@@ -46,7 +51,7 @@ class MlServer(PythonServer, spec=SPECS["mlserver"]):
     requires = ("mlserver==1.7.1", "uvloop==0.21.0")  # with 0.22 its workers end at their start
     core = ("inference.py", "batcher.py")
     templates: ClassVar[Mapping[str, str]] = {"runtime.py": "runtime.py.j2"}
-    unseen = f"`parallel_workers` above 1, loading and unloading, {PythonServer.unseen}"
+    unseen = f"`parallel_workers` above 1, {PythonServer.unseen}"
 
     def values(self, served: Served) -> dict[str, Any]:
         largest = served.max_batch if served.batched else 1
@@ -65,8 +70,7 @@ class MlServer(PythonServer, spec=SPECS["mlserver"]):
     def readme(self, served: Served) -> Readme:
         return Readme(
             start=START,
-            load=LOAD.format(action="load", name=served.name),
-            unload=LOAD.format(action="unload", name=served.name),
+            load=LOAD.format(name=served.name),
             scale="`parallel_workers` in `settings.json`: processes, each with the model.",
             tls=BEHIND,
             files=FILES,
@@ -83,7 +87,11 @@ class MlServer(PythonServer, spec=SPECS["mlserver"]):
             "inputs": [_metadata(spec) for spec in served.inputs],
             "outputs": [_metadata(spec) for spec in served.outputs],
         }
-        server = {"debug": False, "parallel_workers": asked.instances}
+        server = {
+            "debug": False,
+            "parallel_workers": asked.instances,
+            "model_repository_implementation": "runtime.Settled",
+        }
         return {
             **super().texts(served, path),
             "model-settings.json": _json(model),

@@ -13,9 +13,11 @@ ONNX Runtime (``model.onnx``), LiteRT (``model.tflite``) or PyTorch (``model.pt`
 from __future__ import annotations
 
 import json
+import math
 import os
 import threading
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,18 @@ Arrays = dict[str, "np.ndarray[Any, Any]"]
 
 LONGEST = 400
 """Characters of an error."""
+
+DATATYPES = {
+    "BOOL": "bool",
+    **{f"{sign}INT{n}": f"{sign.lower()}int{n}" for sign in ("", "U") for n in (8, 16, 32, 64)},
+    **{f"FP{n}": f"float{n}" for n in (16, 32, 64)},
+    "BYTES": "string",
+}
+"""NumPy's names of the Open Inference Protocol's types; ``string`` is ours."""
+
+SORTS = {bool: "bool", int: "number", float: "number", str: "text", bytes: "text",
+         type(None): "null"}  # fmt: skip
+"""What values in lists are; those of NumPy's types are called by these."""
 
 
 class InputError(ValueError):
@@ -116,7 +130,9 @@ class Interface:
             )
         if self.max_batch and len(array) > self.max_batch:
             raise InputError(
-                f"{item['name']} holds a batch of {len(array)}, and the largest is {self.max_batch}"
+                f"{item['name']} holds a batch of {len(array)}, and the largest is "
+                f"{self.max_batch}, this package's --max-batch: send fewer at a time, or convert "
+                "with a larger one"
             )
         return array
 
@@ -267,6 +283,34 @@ def finish(outputs: Arrays) -> dict[str, Any]:
     return {name: np.asarray(array).tolist() for name, array in outputs.items()}
 
 
+def tensor(
+    item: Mapping[str, Any], datatype: str, shape: Sequence[int], data: Any
+) -> np.ndarray[Any, Any]:
+    """An input of the Open Inference Protocol, in the type and the shape that the request says.
+
+    Args:
+        item: What is known of the model's input of this name; its name alone where it has none.
+        datatype: As the protocol has it: ``FP32``.
+        shape: Sizes.
+        data: The values, flat or in nested lists; or an array of them.
+
+    Raises:
+        InputError: They aren't of this type, or not as many as the shape says.
+    """
+    name = item["name"]
+    if datatype not in DATATYPES:
+        raise InputError(f"{name}: there is no datatype {datatype}; use {', '.join(DATATYPES)}")
+    if not all(type(size) is int and size >= 0 for size in shape):
+        raise InputError(f"{name} says the shape {list(shape)}, and sizes are whole and at least 0")
+    is_array = isinstance(data, np.ndarray)
+    found = data if is_array else _listed(data, name)
+    if found.size != (said := math.prod(shape)):
+        raise InputError(f"{name} holds {found.size} values, and its shape {list(shape)} {said}")
+    found = found.reshape(tuple(shape))
+    found = found if is_array else _filled(found, item)
+    return _cast(found, name, DATATYPES[datatype], f"its datatype is {datatype}", typed=is_array)
+
+
 def _parsed(text: str | bytes | bytearray) -> Any:
     """What the JSON says."""
     try:
@@ -278,13 +322,37 @@ def _parsed(text: str | bytes | bytearray) -> Any:
 def _typed(value: Any, item: Mapping[str, Any]) -> np.ndarray[Any, Any]:
     """One input in its type, of any shape."""
     name, dtype = item["name"], item["dtype"]
-    is_array = isinstance(value, np.ndarray)
+    wanted = f"the model takes {dtype}"
+    if isinstance(value, np.ndarray):
+        return _cast(value, name, dtype, wanted, typed=True)
+    found = _filled(_listed(value, name), item)
+    if found.dtype.kind == "f" and np.isnan(found).any():
+        _require_missing(np.isnan(found), item)
+    return _cast(found, name, dtype, wanted, typed=False)
+
+
+def _listed(value: Any, name: str) -> np.ndarray[Any, Any]:
+    """Nested lists of values of one sort as an array. NumPy makes 1.0 of true beside numbers, and
+    a text of a number beside texts."""
     try:
         found = np.asarray(value)
     except ValueError as error:
-        raise InputError(f"{name} is no array: its lists are of several lengths") from error
-    if found.dtype.kind == "O" and not is_array:
-        found = _filled(found, item)
+        what = "its lists are of several lengths, or too deep"
+        raise InputError(f"{name} is no array: {what}") from error
+    flat: Any = value if found.ndim else (value,)
+    for _ in range(found.ndim - 1):
+        flat = chain.from_iterable(flat)
+    sorts = sorted({SORTS.get(kind, kind.__name__) for kind in set(map(type, flat))} - {"null"})
+    if len(sorts) > 1:
+        raise InputError(f"{name} holds values of several types: {', '.join(sorts)}")
+    return np.array(value, object) if sorts == ["text"] else found  # NumPy's texts end before NULs
+
+
+def _cast(
+    found: np.ndarray[Any, Any], name: str, dtype: str, wanted: str, *, typed: bool
+) -> np.ndarray[Any, Any]:
+    """An array in a type: its own, or where it comes from lists one that holds its values.
+    ``wanted`` is for the error."""
     if dtype == "string" and found.dtype.kind in "UOS":
         texts = [t.decode("utf-8", "replace") if isinstance(t, bytes) else t for t in found.flat]
         if all(isinstance(text, str) for text in texts):
@@ -293,7 +361,7 @@ def _typed(value: Any, item: Mapping[str, Any]) -> np.ndarray[Any, Any]:
         kinds = {"f": "fiu", "i": "iu", "u": "iu", "b": "b"}[np.dtype(dtype).kind]
         if found.dtype == dtype:
             return found
-        if not is_array and (found.dtype.kind in kinds or not found.size):
+        if not typed and (found.dtype.kind in kinds or not found.size):
             with np.errstate(over="ignore"):
                 cast = found.astype(dtype)
             if np.dtype(dtype).kind == "f":
@@ -303,20 +371,34 @@ def _typed(value: Any, item: Mapping[str, Any]) -> np.ndarray[Any, Any]:
             if kept:
                 return cast
             raise InputError(f"{name} holds numbers that {dtype} doesn't have")
-    what = "values of several types" if found.dtype.kind == "O" else f"{found.dtype.name} values"
-    raise InputError(f"{name} holds {what}, and the model takes {dtype}")
+    raise InputError(f"{name} holds {_what(found)}, and {wanted}")
+
+
+def _what(found: np.ndarray[Any, Any]) -> str:
+    """What values are, for an error: where they are objects, texts or what NumPy has no type of."""
+    if found.dtype.kind in "biufc":
+        return f"{found.dtype.name} values"
+    kinds = sorted({SORTS.get(type(value), type(value).__name__) for value in found.flat})
+    return "numbers of over 64 bits" if kinds == ["number"] else f"{' and '.join(kinds)} values"
 
 
 def _filled(found: np.ndarray[Any, Any], item: Mapping[str, Any]) -> np.ndarray[Any, Any]:
     """Values with what stands for a missing one in the place of None: NaN, or the empty text."""
-    gone = np.array([value is None for value in found.flat]).reshape(found.shape)
-    if not gone.any() or found.ndim == 0:
+    if found.dtype.kind != "O":
         return found
+    gone = np.array([value is None for value in found.flat], bool).reshape(found.shape)
+    if not gone.any():
+        return found
+    _require_missing(gone, item)
+    made = np.where(gone, "" if item["dtype"] == "string" else np.nan, found)
+    return np.array(made.tolist(), object if item["dtype"] == "string" else None)
+
+
+def _require_missing(gone: np.ndarray[Any, Any], item: Mapping[str, Any]) -> None:
+    """Refuses missing values for which the model has no answer."""
     places = item.get("missing", ())
-    if places and (found.ndim == 1 or np.isin(np.nonzero(gone)[-1], places).all()):
-        made = np.where(gone, "" if item["dtype"] == "string" else np.nan, found)
-        return np.array(made.tolist(), object if item["dtype"] == "string" else None)
-    raise InputError(f"{item['name']} holds null, for which the model has no answer")
+    if not places or (gone.ndim > 1 and not np.isin(np.nonzero(gone)[-1], places).all()):
+        raise InputError(f"{item['name']} holds null or NaN, for which the model has no answer")
 
 
 def _threads(facts: Mapping[str, Any]) -> int:

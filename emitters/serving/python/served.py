@@ -145,6 +145,8 @@ class Served:
     def _notes(self) -> list[str]:
         asked = self.request
         notes = []
+        if self.max_batch:
+            notes.append(f"a request holds at most {self.max_batch} rows: --max-batch")
         if self.batched:
             notes.append(f"batching: at most {self.max_batch}, waiting {asked.queue_delay} us")
         elif asked.dynamic_batching:

@@ -16,9 +16,10 @@ from typing import Any
 
 from converter.check.shipping import Shipped
 from converter.text.markup import shown
-from emitters.packaging.texts import texts_of
+from emitters.packaging.photos import Preparation
+from emitters.packaging.texts import code_of, texts_of
 from emitters.serving.triton.config import MODEL_FILE, Port
-from emitters.serving.triton.releases import MATRIX, releases_with
+from emitters.serving.triton.releases import LAST_WITH, MATRIX, NEWEST, releases_with
 from emitters.serving.triton.warmup import FOLDER, Tensor
 from emitters.templates import render
 
@@ -28,19 +29,19 @@ RELEASES = {20: ("24.04", "1.17"), 21: ("24.05", "1.18")}
 ONNX Runtime takes it, and that ONNX Runtime (its compatibility page, "ONNX opset support")."""
 
 _LITERT = (
-    "24.04",
+    NEWEST,
     "any release with the Python backend does, once its Python has LiteRT and a numpy that the "
     "backend takes: `pip install ai-edge-litert 'numpy<2'` in an image made from it.",
 )
 
 _FRAMEWORKS = {
     "pytorch": (
-        "24.04",
+        NEWEST,
         "any release with the pytorch backend does whose PyTorch reads the file: one that isn't "
         "much older than the PyTorch that wrote it.",
     ),
     "tensorflow": (
-        "24.04",
+        LAST_WITH["tensorflow"],
         "one that has the tensorflow backend, which newer releases have left out, and whose "
         "TensorFlow reads the folder.",
     ),
@@ -72,6 +73,7 @@ class Facts:
         state_files: Whether states start at what files hold.
         framework: What a framework's own file is: ``TorchScript file``; empty for others.
         backend: The backend that runs the model.
+        photo: How a photo becomes the only input, where one does.
     """
 
     name: str
@@ -96,6 +98,13 @@ class Facts:
     state_files: bool = False
     framework: str = ""
     backend: str = ""
+    photo: Preparation | None = None
+
+    @property
+    def texts(self) -> dict[str, Any]:
+        """How a text becomes the inputs, where one does."""
+        shipped = self.shipped.texts if self.shipped else {}
+        return texts_of([port.spec for port in self.inputs], shipped) if shipped else {}
 
 
 def write_files(folder: Path, facts: Facts) -> None:
@@ -126,6 +135,11 @@ def _client(facts: Facts) -> str:
         "name_literal": json.dumps(facts.name),
         "max_batch": facts.max_batch,
         "scored": any(map(_scored, facts.outputs)),
+        "labelled": any(port.label_file for port in facts.outputs),
+        "photo": facts.photo.python("The input").rstrip() + "\n" if facts.photo else "",
+        "texts": facts.texts,
+        "text_code": code_of(facts.texts).rstrip() + "\n",
+        "text_inputs": pprint.pformat(facts.texts.get("inputs"), width=100, sort_dicts=False),
         "inputs": pprint.pformat(inputs, width=100, sort_dicts=False),
         "outputs": pprint.pformat(outputs, width=100, sort_dicts=False),
         "steps": pprint.pformat(list(map(_step, facts.steps)), width=100) if facts.steps else "",
@@ -163,7 +177,6 @@ def _readme(facts: Facts) -> str:
         release, why = _LITERT
     elif facts.framework:
         release, why = _FRAMEWORKS[facts.backend]
-    specs = [port.spec for port in facts.inputs]
     ports = [("input", port) for port in facts.inputs]
     ports += [("output", port) for port in facts.outputs]
     values = {
@@ -176,8 +189,8 @@ def _readme(facts: Facts) -> str:
         "curl": _curl(facts),
         "gates": facts.shipped.gates if facts.shipped else {},
         "sent": _sent(facts),
-        "texts": bool(facts.shipped and texts_of(specs, facts.shipped.texts)),
-        "photos": bool(facts.shipped and facts.shipped.of_images and len(facts.inputs) == 1),
+        "texts": bool(facts.texts),
+        "photos": facts.photo is not None,
         "first_input": shlex.quote(facts.inputs[0].spec.name) if facts.inputs else "NAME",
         "table": [
             (kind, port.spec.name.replace("|", "\\|"), port.type, _shape(port, facts.max_batch))
@@ -206,10 +219,10 @@ def _release(opset: int) -> tuple[str, str]:
     if not known:
         return "the newest", f"its ONNX Runtime has to take opset {opset}."
     name, runtime = known[0]
-    return name, (
-        f"this model needs ONNX Runtime {runtime} or newer, and {name} is the oldest release "
-        "with one in the table of ONNX Runtime versions in Triton's "
-        "`docs/introduction/compatibility.md`. Newer releases do as well."
+    return NEWEST, (
+        f"this model needs ONNX Runtime {runtime} or newer, which releases from {name} on have, by "
+        "the table of ONNX Runtime versions in Triton's `docs/introduction/compatibility.md`; its "
+        f"newest is {NEWEST}. Its makers say that newer ones refuse requests that end older ones."
     )
 
 

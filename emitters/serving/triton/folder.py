@@ -18,6 +18,7 @@ from converter.protocols.emitter import Artifact, Later
 from converter.runtime.ort import OrtSession
 from converter.runtime.session import Session
 from converter.samples import Sample, Samples
+from emitters.packaging.photos import Preparation, preparation_of
 from emitters.serving.batching import choose_max_batch
 from emitters.serving.files import link_or_copy
 from emitters.serving.labels import choose_labels, name_files, write_file
@@ -349,6 +350,7 @@ class Folder:
             cache=self.request.response_cache,
             decisions=self.decisions,
             shipped=self.shipped,
+            photo=self._photo(),
             steps=self._first_sequence(),
             state_files=any(
                 start.data_file
@@ -356,6 +358,11 @@ class Folder:
                 for start in state.initial_state
             ),
         )
+
+    def _photo(self) -> Preparation | None:
+        """How a photo becomes the only input, where one does."""
+        one = len(self.inputs) == 1 and self.shipped is not None and self.shipped.of_images
+        return preparation_of(self.inputs[0].spec, self.request) if one else None
 
     def _first_sequence(self) -> list[list[Tensor]]:
         """The steps of the first of the sequences that go along."""

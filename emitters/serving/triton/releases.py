@@ -1,4 +1,5 @@
-"""Which Triton release has which TensorRT: a plan loads only in the version that built it.
+"""Which Triton release a package wants: the newest that fits, and for an engine the one that has
+its TensorRT, since a plan loads only in the version that built it.
 
 NVIDIA's own table is its support matrix (:data:`MATRIX`), with a column for each monthly release;
 the release notes of a month (``release-notes/rel-YY-MM.html``) have the same. The rows here are
@@ -13,6 +14,17 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 
 MATRIX = "https://docs.nvidia.com/deeplearning/frameworks/support-matrix/index.html"
+
+NEWEST = "26.08"
+"""The newest release in the table "ONNX Runtime Versions" of Triton's
+``docs/introduction/compatibility.md`` (ONNX Runtime 1.28.0), as it was on 2026-11-27. Requests that
+end older servers are refused by it, as Triton's maintainers say: lists in lists
+(triton-inference-server/common pull request 156, of April 2026), sizes whose product overflows
+(triton-inference-server/server pull request 8676, of February 2026)."""
+
+LAST_WITH = {"tensorflow": "25.02"}
+"""The newest release with a backend that newer ones have no more (triton-inference-server/server
+pull request 8068)."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +58,11 @@ RELEASES = (
         "26.07", "11.1.0.106", "a user's record of what the container holds; not NVIDIA's word"
     ),
 )
+
+
+def newest_with(backend: str) -> str:
+    """The newest release known to have a backend."""
+    return LAST_WITH.get(backend, NEWEST)
 
 
 def releases_with(version: str) -> list[Release]:

@@ -21,10 +21,9 @@ from typing import Any
 from converter.errors import DependencyError, UsageError
 from converter.protocols.server import Command, Container, Endpoint, Environment, Launch
 from converter.serving.asking import answers
-from emitters.serving.triton.client import RELEASES
 from emitters.serving.triton.config import CONFIG_NAME, read_config
 from emitters.serving.triton.engine import PLAN_FILE
-from emitters.serving.triton.releases import releases_with
+from emitters.serving.triton.releases import newest_with, releases_with
 from emitters.serving.triton.scheduling import is_limited, kind_of
 from emitters.serving.triton.validate import beside_problems, version_numbers
 from emitters.serving.triton.validate_engine import is_engine
@@ -132,13 +131,13 @@ def command(launch: Launch) -> Command:
 
 
 def container(folder: Path) -> Container | None:
-    """Triton's own: of the release that has an engine's TensorRT, or of the oldest that takes every
-    ONNX file of ours. None has LiteRT."""
+    """Triton's own: of the release that has an engine's TensorRT, or of the newest that has the
+    backend. None has LiteRT."""
     config = read_config(folder / CONFIG_NAME)
     if config.backend == "python":
         return None
     gpus = any(kind_of(group) == "KIND_GPU" for group in config.instance_group)
-    releases = [RELEASES[max(RELEASES)][0]]
+    releases = [newest_with(config.backend)]
     if is_engine(config):
         plan = folder / str(version_numbers(folder)[-1])
         plan /= config.default_model_filename or PLAN_FILE
