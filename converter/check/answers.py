@@ -6,9 +6,11 @@ import hashlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from converter.check.feeding import Fed
 from converter.check.reference import load_outputs, store_outputs
 from converter.check.sums import Array
 from converter.errors import ModelError, ModelyardError, from_os_error
+from converter.plugins import Session
 from converter.verify.probes import contents
 
 Outputs = Mapping[str, Array]
@@ -79,6 +81,23 @@ class Answers:
                 store_outputs(self._folder / f"{key}.npz", answer)
         except OSError as error:
             raise from_os_error(error, "keeping what the source gives") from error
+
+
+class Once(Fed):
+    """A source that is run once on each input, however often it is asked.
+
+    Args:
+        session: The source's.
+        folder: Where its answers are kept.
+    """
+
+    def __init__(self, session: Session, folder: Path) -> None:
+        super().__init__(session)
+        self.answers = Answers(super().run)
+        self.answers.keep_in(folder)
+
+    def run(self, feeds: Outputs) -> dict[str, Array]:
+        return dict(self.answers(feeds))
 
 
 def _key(feeds: Outputs) -> str:

@@ -55,6 +55,7 @@ def command(
     from converter import api
     from converter.cli.in_turn import in_turn
     from converter.cli.show import Progress, show_check
+    from converter.commands.opened import one_source
 
     if server is not None:
         with Progress() as progress:
@@ -69,4 +70,5 @@ def command(
         with Progress() as progress:
             return api.check(path, str(source), listener=progress, **given)
 
-    in_turn(artifact, values, as_json, run, show_check, api.Checked.as_dict)
+    with one_source():
+        in_turn(artifact, values, as_json, run, show_check, api.Checked.as_dict)

@@ -199,11 +199,10 @@ def judged(
         ModelError: One of them can't run, or gives other outputs each time.
     """
     from converter.check.accuracy import check_accuracy
-    from converter.check.answers import Answers
-    from converter.check.feeding import Fed
     from converter.check.gate_result import located
     from converter.check.gates import Limits, judge, require
     from converter.check.matching import Matching
+    from converter.check.probes import AGAIN
     from converter.check.probing import Prober
     from converter.check.reference import ReferenceOutputs, first_size, require_repeatable
     from converter.check.trying import Trier, magnitudes, parted, rows_in, run_probes
@@ -217,8 +216,9 @@ def judged(
     request = work.request
     with told(listener, "reference", "running the source model") as progress:
         work.progress = progress
-        folder, running = work.scratch / "reference", Fed(work.reference())
-        require_repeatable(running, next(iter(samples)), "the source")
+        folder, running = work.scratch / "reference", work.once
+        second = partial(running.answers, tag=AGAIN)
+        require_repeatable(running, next(iter(samples)), "the source", second)
         reference = ReferenceOutputs.compute(running, samples, folder, progress)
     metrics = choose_metrics(request, session, samples)
     arithmetic = str(reference.runtime.get("arithmetic", ""))
@@ -227,7 +227,7 @@ def judged(
         require_repeatable(session, next(iter(samples)), title)
         size = first_size(reference, samples)
         probes = _probes(work, session, samples, limits, macs, size)
-        asked = probes.answered(Answers(running.run), session.outputs)
+        asked = probes.answered(running.answers, session.outputs)
         ran = list(run_probes(asked, session, progress, remote=macs is None))
         compare = partial(
             check_accuracy, reference, session, samples, metrics=metrics, progress=progress
@@ -279,8 +279,7 @@ def _probes(
         return Probes()
     seed, exact = work.request.seed, limits.exact
     if work.parser.framework is None:
-        model = work.source().parse()
-        return Builder.of(model, samples, exact=exact, seed=seed, size=size).build()
+        return Builder.of(work.read, samples, exact=exact, seed=seed, size=size).build()
     cost = macs(sizes_of(session.inputs, next(iter(samples)).feeds)) if macs else 0
     return Builder(session.inputs, samples, exact, seed, cost, size).build()
 
@@ -300,7 +299,7 @@ def _stages(work: Work, artifact: Path | None) -> list[Stage]:
     from converter.pipeline.where import as_graph, named
 
     graph = as_graph(artifact, work.scratch / "where") if artifact else None
-    return [Stage("read", named(work.source().parse())), Stage("", graph)]
+    return [Stage("read", named(work.read.copy())), Stage("", graph)]
 
 
 def _known(work: Work) -> tuple[list[Rows], list[str]]:
@@ -311,7 +310,7 @@ def _known(work: Work) -> tuple[list[Rows], list[str]]:
     from converter.ir.lists import lists_of
 
     try:
-        graph = work.source().parse().graph.graph
+        graph = work.read.graph.graph
     except ModelyardError:  # the source runs: that it can't be exported is no matter here
         return [], []
     return lists_of(graph), integral_outputs(graph)
@@ -325,7 +324,7 @@ def _constant(work: Work, accuracy: AccuracyResult) -> tuple[str, ...]:
     if all(item.result is not None for item in accuracy.probed):
         return ()
     try:
-        return tuple(constant_outputs(work.source().parse().graph.graph))
+        return tuple(constant_outputs(work.read.graph.graph))
     except ModelyardError:  # the source runs: that it can't be exported is no matter here
         return ()
 

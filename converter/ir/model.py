@@ -41,6 +41,7 @@ from converter.ir.external import (
     same_file,
     write_weights,
 )
+from converter.ir.mapped import Mapped, copied
 from converter.ir.serialized import as_proto, pieces, read_outline, size_of, write
 from converter.options.inputs import (
     BATCH as BATCH,  # the symbol is a model's as much as an option's
@@ -311,6 +312,7 @@ class Model:
         onnx_ir.external_data.set_base_dir(graph.graph, folder)
         read_external_attributes(graph)
         for tensor in mapped_tensors(graph):
+            tensor.__class__ = Mapped
             tensor.meta[STAT] = file_stat(Path(tensor.path))
         if linked:
             allow_links(graph, folder)
@@ -366,7 +368,7 @@ class Model:
 
     def _save_whole(self, path: Path, own: Path | None) -> list[Path]:
         linked = self._linked(path, own) if own is not None else {}
-        with replaced(self._read_into_memory() | linked):
+        with replaced(self._inside() | linked):
             self._write(path)
         return [path, *{Path(tensor.path) for tensor in linked.values()}]
 
@@ -405,12 +407,10 @@ class Model:
         with appearing(path, size_of(made)) as file:
             write(made, file)
 
-    def _read_into_memory(self) -> dict[onnx_ir.Value, onnx_ir.TensorProtocol]:
+    def _inside(self) -> dict[onnx_ir.Value, onnx_ir.TensorProtocol]:
         """What stands for mapped weights that are copied into the file."""
         return {
-            value: onnx_ir.Tensor(
-                tensor.numpy(), dtype=tensor.dtype, shape=tensor.shape, name=tensor.name
-            )
+            value: copied(tensor)
             for value in self.initializers()
             if isinstance(tensor := value.const_value, onnx_ir.ExternalTensor)
         }
