@@ -7,11 +7,13 @@ processes share counts once. What the command takes for a model of no size is ta
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
 from bench.growth import MODELYARD, TARGETS, make_large
 from bench.measure import Memory, Row, cold_cache, peak_memory
 from converter import plugins
+from converter.precision.precisions import PRECISIONS
 
 WIDTH, COUNT = 4096, 9
 """Of the matrices, and how many are multiplied with."""
@@ -20,23 +22,25 @@ MOST, LONGEST = 1.6, 2.0
 
 
 def rows(folder: Path) -> Iterator[Row]:
-    """A row for each target and each of its precisions."""
+    """A row for each precision and each target that has it; float32 first."""
     make_large(folder / "small.onnx", 1 << 22)
     held = make_large(folder / "large.onnx", COUNT * WIDTH**2 * 4, WIDTH)
-    for target in TARGETS:
-        plain = None
-        for precision in plugins.load("emitters", target).precisions:
-            own = _converted(folder, "small.onnx", target, precision).resident
-            seen = _converted(folder, "large.onnx", target, precision)
-            plain = plain or seen
-            share, beside = (seen.resident - own) / held, seen.seconds / plain.seconds
-            told = f"x{share:.2f} and {own / 1e6:,.0f} MB, x{beside:.2f} ({seen.seconds:.3g} s)"
-            what = f"ONNX to {target} in {precision}, {held / 1e6:,.0f} MB of weights outside"
-            limit = f"x{MOST} and that, x{LONGEST:g}"
-            yield Row(what, told, limit, share <= MOST and beside <= LONGEST)
+    plain: dict[str, float] = {}
+    for precision, target in product(PRECISIONS, TARGETS):
+        if precision not in plugins.load("emitters", target).precisions:
+            continue
+        own = converted(folder, "small.onnx", target, precision).resident
+        seen = converted(folder, "large.onnx", target, precision)
+        first = plain.setdefault(target, seen.seconds)
+        share, beside = (seen.resident - own) / held, seen.seconds / first
+        told = f"x{share:.2f} and {own / 1e6:,.0f} MB, x{beside:.2f} ({seen.seconds:.3g} s)"
+        what = f"ONNX to {target} in {precision}, {held / 1e6:,.0f} MB of weights outside"
+        limit = f"x{MOST} and that, x{LONGEST:g}"
+        yield Row(what, told, limit, share <= MOST and beside <= LONGEST)
 
 
-def _converted(folder: Path, model: str, target: str, precision: str) -> Memory:
+def converted(folder: Path, model: str, target: str, precision: str) -> Memory:
+    """What a conversion takes, and how long."""
     cold_cache(folder)
     argv = [MODELYARD, "convert", model, "--to", target, "--precision", precision, "--no-bench"]
     samples = ["--samples", "random:8"]

@@ -183,6 +183,10 @@ class Legalized:
     told: Mapping[str, list[str]]
     record: PassRecord | None = None
 
+    def noted(self) -> Legalized:
+        """The same without the model: its weights go, or what is mapped of them."""
+        return replace(self, graph=onnx_ir.Model(onnx_ir.Graph([], [], nodes=[]), ir_version=0))
+
 
 @dataclass
 class Model:
@@ -365,6 +369,26 @@ class Model:
             return self._save_external(path) if external else self._save_whole(path, own)
         except OSError as error:
             raise from_os_error(error, f"writing {path.name}") from error
+
+    def write_converted(self, data: Path) -> None:
+        """Writes weights that are converted whenever they are asked for into a file, and maps them
+        from it; with them those that lie in other files, since one folder has to hold all.
+
+        Raises:
+            MachineError: The disk is full.
+        """
+        outside = onnx_ir.LazyTensor | onnx_ir.ExternalTensor
+        values = [v for v in self.initializers() if isinstance(v.const_value, outside)]
+        if not any(isinstance(v.const_value, onnx_ir.LazyTensor) for v in values):
+            return
+        try:
+            with appearing(data) as file:
+                written = write_weights(iter(values), file, data)
+        except OSError as error:
+            raise from_os_error(error, f"writing {data.name}") from error
+        for value, tensor in written.items():
+            value.const_value = tensor
+        allow_links(self.graph, data.parent)
 
     def _save_whole(self, path: Path, own: Path | None) -> list[Path]:
         linked = self._linked(path, own) if own is not None else {}

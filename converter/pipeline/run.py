@@ -5,7 +5,6 @@ What a step does is in :mod:`converter.pipeline.steps`; here is only when it doe
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 import threading
@@ -82,11 +81,6 @@ class Done:
     result: Any
     seconds: float
     cached: bool
-
-
-_MUCH = 256 << 20
-"""Bytes from which it is looked after each step whether any can be given back: graphs are cycles,
-and a large model's weights go with too few objects for the collector to look by itself."""
 
 
 def _give_way() -> None:
@@ -231,8 +225,7 @@ class Run:
             key = action.key(step, needs, result)
             if step.kept:  # beside the next steps, which only read what is kept
                 self._kept.append(self._keeper.submit(self._keep, action, key, result))
-        if memory.taken([os.getpid()]) > _MUCH:
-            gc.collect()
+        memory.give_back()
         seconds = time.perf_counter() - start
         with self._lock:
             self.done[step.id] = Done(key, result, seconds, bool(found))

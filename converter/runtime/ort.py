@@ -28,6 +28,7 @@ from converter.ir.serialized import read_outline
 from converter.plugins import Timing
 from converter.report.words import one_line
 from converter.runtime import ort_gpu
+from converter.runtime.memory import give_back
 from converter.runtime.ort_optimizers import Failing, failing
 
 Array = np.ndarray[Any, Any]
@@ -286,6 +287,7 @@ class OrtSession:
         """Gives the model's memory back."""
         del self._session
         self._lent = {}
+        give_back()
 
 
 LENT = 1 << 16
@@ -327,7 +329,9 @@ def _written_down(
         proto = onnx_ir.to_proto(_outside(model, lent, file) if lent else model)
         if saturates():
             _to_unsigned(proto.graph, _of_8_bits(model))
-        yield proto.SerializeToString()
+        what = proto.SerializeToString()
+        del proto  # a copy of all that isn't lent
+        yield what
 
 
 def _outside(model: onnx_ir.Model, names: Iterable[str], file: str) -> onnx_ir.Model:
