@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
-from bench import growth, whole, written
+from bench import growth, resident, whole, written
 from bench.measure import Ratio, Row, in_turns, where, write_section
 from zoo import catalogue
 
@@ -195,6 +195,13 @@ timed by itself).
 
 ![Seconds of passes and of emission over nodes](growth-nodes.svg)
 ![Seconds of passes and of emission over megabytes](growth-bytes.svg)
+"""),
+    "growth-precisions": Part("Memory by precision", resident.rows, """
+The most that the command's processes keep resident while they convert and check a product of nine
+large matrices, whose weights lie in a file of their own (`bench/resident.py`): mapped pages count,
+and what several processes share counts once. A row gives it as a share of the weights' bytes, after
+what the same command takes for one small matrix, which stands beside it; then its time, beside
+float32's for that target.
 """),
 }  # fmt: skip
 """By the names on the command line, in the page's order."""

@@ -137,12 +137,18 @@ def of_bytes(folder: Path, target: str, size: int) -> tuple[int, int, Mapping[st
     return held, peak.anonymous, steps | {"command": sum(steps.values())}
 
 
-def make_large(path: Path, size: int) -> int:
-    """Writes a model of square MatMuls with external weights; gives the bytes of the weights."""
+def make_large(path: Path, size: int, width: int = 0) -> int:
+    """Writes a model of square MatMuls with external weights; gives the bytes of the weights.
+
+    Args:
+        path: Where.
+        size: About how many they are.
+        width: Of the matrices; 0 for what suits the size.
+    """
     import onnx
     from onnx import TensorProto, helper
 
-    width = 4096 if size >= 1e9 else 1024
+    width = width or (4096 if size >= 1e9 else 1024)
     count = size // (width * width * 4)
     rng = np.random.default_rng(0)
     weights, nodes = [], []

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
+from converter.check.feeding import Fed
 from converter.check.reference import load_outputs, store_outputs
 from converter.check.sums import Array
 from converter.errors import ModelError, ModelyardError, from_os_error
+from converter.runtime.session import Session
 from converter.verify.probes import contents
 
 Outputs = Mapping[str, Array]
@@ -67,6 +69,10 @@ class Answers:
         except ModelyardError:
             return None
 
+    def without(self, left_out: Collection[str]) -> Answers:
+        """These answers without some of the outputs."""
+        return _Narrowed(self, frozenset(left_out)) if left_out else self
+
     def _learn(self, key: str, answer: Outputs | ModelyardError) -> None:
         self._known[key] = answer
         if self._folder is None:
@@ -79,6 +85,33 @@ class Answers:
                 store_outputs(self._folder / f"{key}.npz", answer)
         except OSError as error:
             raise from_os_error(error, "keeping what the source gives") from error
+
+
+class _Narrowed(Answers):
+    def __init__(self, answers: Answers, left_out: frozenset[str]) -> None:
+        super().__init__(answers)
+        self._all, self._left_out = answers, left_out
+
+    def __call__(self, feeds: Outputs, tag: str = "") -> Outputs:
+        found = self._all(feeds, tag)
+        return {name: array for name, array in found.items() if name not in self._left_out}
+
+
+class Once(Fed):
+    """A source that is run once on each input, however often it is asked.
+
+    Args:
+        session: The source's.
+        folder: Where its answers are kept.
+    """
+
+    def __init__(self, session: Session, folder: Path) -> None:
+        super().__init__(session)
+        self.answers = Answers(super().run)
+        self.answers.keep_in(folder)
+
+    def run(self, feeds: Outputs) -> dict[str, Array]:
+        return dict(self.answers(feeds))
 
 
 def _key(feeds: Outputs) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,8 @@ from converter.runtime.session import Progress, Session
 
 if TYPE_CHECKING:
     from converter.samples import Sample
+
+Run = Callable[[Mapping[str, Array]], Mapping[str, Array]]
 
 INDEX = "outputs.json"
 _FORMAT = 1
@@ -151,19 +153,23 @@ def run_sample(session: Session, sample: Sample) -> dict[str, Array]:
         raise
 
 
-def require_repeatable(session: Session, sample: Sample, what: str) -> None:
+def require_repeatable(
+    session: Session, sample: Sample, what: str, again: Run | None = None
+) -> None:
     """Refuses what gives other outputs for the same sample: nothing can be compared with it.
 
     Args:
         session: It is run twice.
         sample: Any one.
         what: What it is, as an error says it.
+        again: Runs it the second time, where it isn't asked twice otherwise.
 
     Raises:
         ModelError: An output's shape differs, or its values by more than threads' rounding.
     """
-    once, again = run_sample(session, sample), run_sample(session, sample)
-    other = [name for name, array in once.items() if not _alike(array, again[name])]
+    once = run_sample(session, sample)
+    second = again(sample.feeds) if again else run_sample(session, sample)
+    other = [name for name, array in once.items() if not _alike(array, second[name])]
     if other:
         raise ModelError(
             f"{what} gives another {', '.join(other)} for the same input in each run, and nothing "

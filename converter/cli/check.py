@@ -55,6 +55,7 @@ def command(
     from converter import api
     from converter.cli.in_turn import in_turn
     from converter.cli.show import show_check
+    from converter.commands.opened import one_source
     from converter.commands.progress import Progress
 
     if server is not None:
@@ -70,4 +71,5 @@ def command(
         with Progress() as progress:
             return api.check(path, str(source), listener=progress, **given)
 
-    in_turn(artifact, values, as_json, run, show_check, api.Checked.as_dict)
+    with one_source():
+        in_turn(artifact, values, as_json, run, show_check, api.Checked.as_dict)

@@ -202,11 +202,10 @@ def judged(
         ModelError: One of them can't run, or gives other outputs each time.
     """
     from converter.check.accuracy import check_accuracy
-    from converter.check.answers import Answers
-    from converter.check.feeding import Fed
     from converter.check.gate_result import located
     from converter.check.gates import Limits, judge, require
     from converter.check.matching import Matching
+    from converter.check.probes import AGAIN
     from converter.check.probing import Prober
     from converter.check.reference import ReferenceOutputs, first_size, require_repeatable
     from converter.check.task_metrics import choose_metrics
@@ -222,10 +221,10 @@ def judged(
     request = work.request
     with told(listener, "reference", "running the source model") as progress:
         work.progress = progress
-        source = work.reference()
-        left_out = [] if texts else texts_to_leave(source.outputs)
-        folder, running = work.scratch / "reference", Fed(Narrowed(source, left_out))
-        require_repeatable(running, next(iter(samples)), "the source")
+        folder, once = work.scratch / "reference", work.once
+        left_out = [] if texts else texts_to_leave(once.outputs)
+        running, answers = Narrowed(once, left_out), once.answers.without(left_out)
+        require_repeatable(running, next(iter(samples)), "the source", partial(answers, tag=AGAIN))
         reference = ReferenceOutputs.compute(running, samples, folder, progress)
     metrics = choose_metrics(request, session, samples)
     arithmetic = str(reference.runtime.get("arithmetic", ""))
@@ -234,7 +233,7 @@ def judged(
         require_repeatable(session, next(iter(samples)), title)
         size = first_size(reference, samples)
         probes = _probes(work, session, samples, limits, macs, size)
-        asked = probes.answered(Answers(running.run), session.outputs)
+        asked = probes.answered(answers, session.outputs)
         ran = list(run_probes(asked, session, progress, remote=macs is None))
         compare = partial(
             check_accuracy, reference, session, samples, metrics=metrics, progress=progress
@@ -287,8 +286,7 @@ def _probes(
         return Probes()
     seed, exact = work.request.seed, limits.exact
     if work.parser.framework is None:
-        model = work.source().parse()
-        return Builder.of(model, samples, exact=exact, seed=seed, size=size).build()
+        return Builder.of(work.read, samples, exact=exact, seed=seed, size=size).build()
     cost = macs(sizes_of(session.inputs, next(iter(samples)).feeds)) if macs else 0
     return Builder(session.inputs, samples, exact, seed, cost, size).build()
 
@@ -308,7 +306,7 @@ def _stages(work: Work, artifact: Path | None) -> list[Stage]:
     from converter.pipeline.where import as_graph, named
 
     graph = as_graph(artifact, work.scratch / "where") if artifact else None
-    return [Stage("read", named(work.source().parse())), Stage("", graph)]
+    return [Stage("read", named(work.read.copy())), Stage("", graph)]
 
 
 def _known(work: Work) -> tuple[list[Rows], list[str]]:
@@ -319,7 +317,7 @@ def _known(work: Work) -> tuple[list[Rows], list[str]]:
     from converter.ir.lists import lists_of
 
     try:
-        graph = work.source().parse().graph.graph
+        graph = work.read.graph.graph
     except ModelyardError:  # the source runs: that it can't be exported is no matter here
         return [], []
     return lists_of(graph), integral_outputs(graph)
@@ -333,7 +331,7 @@ def _constant(work: Work, accuracy: AccuracyResult) -> tuple[str, ...]:
     if all(item.result is not None for item in accuracy.probed):
         return ()
     try:
-        return tuple(constant_outputs(work.source().parse().graph.graph))
+        return tuple(constant_outputs(work.read.graph.graph))
     except ModelyardError:  # the source runs: that it can't be exported is no matter here
         return ()
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from converter import plugins
-from converter.errors import ModelyardError, UsageError
+from converter.errors import GateError, ModelyardError, UsageError
 from converter.files.reading import reading
 from converter.files.signatures import Marks
 from converter.options.recipe import make_request
@@ -108,12 +109,64 @@ def working(source: str, options: Mapping[str, Any], alone: bool = False) -> Ite
     """
     request = resolve({"source": source, **options})
     require_known(request)
+    held = _held.get()
+    with held.work(request, alone) if held else _looked_at(request, alone) as work:
+        yield work
+
+
+@contextmanager
+def _looked_at(request: Request, alone: bool) -> Iterator[Work]:
     parser, identity = _reader(request, alone)
     with tempfile.TemporaryDirectory(prefix="modelyard-") as folder:
         scratch = Path(folder)
         work = Work(request, parser, identity, scratch, scratch, Cache(False))
         with closing(work):
             yield work
+
+
+class _Held:
+    """A source that stays open for the next artifact, where that asks for the same."""
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+        self._work: Work | None = None
+
+    @contextmanager
+    def work(self, request: Request, alone: bool) -> Iterator[Work]:
+        """For a request; after another error than a missed gate's, which may have ended the
+        source's process, it is opened anew."""
+        held = self._work
+        if held is None or replace(held.request, precision=request.precision) != request:
+            self.close()
+            held = self._work = self._stack.enter_context(_looked_at(request, alone))
+        held.request = request
+        try:
+            yield held
+        except GateError:
+            raise
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        self._stack.close()
+        self._work = None
+
+
+_held: ContextVar[_Held | None] = ContextVar("held", default=None)
+
+
+@contextmanager
+def one_source() -> Iterator[None]:
+    """While it lasts, artifacts that are looked at in turn share their source, for as long as they
+    differ in their precision alone: it is opened once, and run once on each input."""
+    held = _Held()
+    token = _held.set(held)
+    try:
+        yield
+    finally:
+        _held.reset(token)
+        held.close()
 
 
 _IO_DTYPE = "For one made with --io-dtype, say so: --precision fp16 --io-dtype float16."

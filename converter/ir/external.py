@@ -19,6 +19,7 @@ import onnx_ir
 
 from converter.errors import ModelError, from_os_error
 from converter.files.filetypes import looks_like, onnx_outline
+from converter.ir.mapped import Linked, Mapped
 from converter.ir.onnx_text import check_text
 from converter.ir.written_size import check_size
 
@@ -269,15 +270,6 @@ def read_small_tensors(graph: onnx_ir.Model) -> bool:
     return found
 
 
-class _Linked(onnx_ir.ExternalTensor):
-    """A weight in a file of ours, which may have several hard links."""
-
-    __slots__ = ()
-
-    def _check_path_containment(self) -> None:
-        """Nothing: onnx_ir refuses whatever has links, for what a user's folder may be led to."""
-
-
 def note_digests(graph: onnx_ir.Model, digests: Mapping[str, str]) -> None:
     """Notes the sha256 of weights that are mapped, by name."""
     for name, digest in digests.items():
@@ -291,7 +283,7 @@ def allow_links(graph: onnx_ir.Model, own: Path) -> None:
     makes some (:meth:`converter.ir.model.Model.save`)."""
     for tensor in mapped_tensors(graph):
         if Path(tensor.path).is_relative_to(own):
-            tensor.__class__ = _Linked
+            tensor.__class__ = Linked
 
 
 def file_stat(path: Path) -> tuple[int, int] | None:
@@ -376,7 +368,7 @@ def lying_in(
     file: Path, offset: int | None, name: str, tensor: onnx_ir.TensorProtocol
 ) -> onnx_ir.ExternalTensor:
     """A tensor whose bytes lie in a file, from an offset on."""
-    return onnx_ir.ExternalTensor(
+    return Mapped(
         file.name,
         offset,
         tensor.nbytes,
@@ -389,7 +381,7 @@ def lying_in(
 
 def write_tensor(tensor: onnx_ir.TensorProtocol, file: IO[bytes]) -> None:
     """Writes a tensor's bytes, as ``raw_data`` has them."""
-    if isinstance(tensor, onnx_ir.ExternalTensor | onnx_ir.Tensor):
+    if isinstance(tensor, onnx_ir.ExternalTensor | onnx_ir.Tensor | onnx_ir.LazyTensor):
         tensor.tofile(file)  # in pieces, or inside the system
     else:
         file.write(tensor.tobytes())

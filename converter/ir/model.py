@@ -42,6 +42,7 @@ from converter.ir.external import (
     same_file,
     write_weights,
 )
+from converter.ir.mapped import Mapped, copied
 from converter.ir.serialized import as_proto, pieces, read_outline, size_of, write
 
 LAYOUT_CHANGES = "layout"
@@ -183,6 +184,10 @@ class Legalized:
     told: Mapping[str, list[str]]
     record: PassRecord | None = None
 
+    def noted(self) -> Legalized:
+        """The same without the model: its weights go, or what is mapped of them."""
+        return replace(self, graph=onnx_ir.Model(onnx_ir.Graph([], [], nodes=[]), ir_version=0))
+
 
 @dataclass
 class Model:
@@ -312,6 +317,7 @@ class Model:
         onnx_ir.external_data.set_base_dir(graph.graph, folder)
         read_external_attributes(graph)
         for tensor in mapped_tensors(graph):
+            tensor.__class__ = Mapped
             tensor.meta[STAT] = file_stat(Path(tensor.path))
         if linked:
             allow_links(graph, folder)
@@ -365,9 +371,29 @@ class Model:
         except OSError as error:
             raise from_os_error(error, f"writing {path.name}") from error
 
+    def write_converted(self, data: Path) -> None:
+        """Writes weights that are converted whenever they are asked for into a file, and maps them
+        from it; with them those that lie in other files, since one folder has to hold all.
+
+        Raises:
+            MachineError: The disk is full.
+        """
+        outside = onnx_ir.LazyTensor | onnx_ir.ExternalTensor
+        values = [v for v in self.initializers() if isinstance(v.const_value, outside)]
+        if not any(isinstance(v.const_value, onnx_ir.LazyTensor) for v in values):
+            return
+        try:
+            with appearing(data) as file:
+                written = write_weights(iter(values), file, data)
+        except OSError as error:
+            raise from_os_error(error, f"writing {data.name}") from error
+        for value, tensor in written.items():
+            value.const_value = tensor
+        allow_links(self.graph, data.parent)
+
     def _save_whole(self, path: Path, own: Path | None) -> list[Path]:
         linked = self._linked(path, own) if own is not None else {}
-        with replaced(self._read_into_memory() | linked):
+        with replaced(self._inside() | linked):
             self._write(path)
         return [path, *{Path(tensor.path) for tensor in linked.values()}]
 
@@ -406,12 +432,10 @@ class Model:
         with appearing(path, size_of(made)) as file:
             write(made, file)
 
-    def _read_into_memory(self) -> dict[onnx_ir.Value, onnx_ir.TensorProtocol]:
+    def _inside(self) -> dict[onnx_ir.Value, onnx_ir.TensorProtocol]:
         """What stands for mapped weights that are copied into the file."""
         return {
-            value: onnx_ir.Tensor(
-                tensor.numpy(), dtype=tensor.dtype, shape=tensor.shape, name=tensor.name
-            )
+            value: copied(tensor)
             for value in self.initializers()
             if isinstance(tensor := value.const_value, onnx_ir.ExternalTensor)
         }

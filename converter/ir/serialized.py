@@ -89,7 +89,9 @@ def _streamable(value: onnx_ir.Value) -> onnx_ir.TensorProtocol | None:
     tensor = value.const_value
     if isinstance(tensor, TensorProtoTensor):
         return tensor if len(tensor.raw.raw_data) >= _STREAMED_FROM else None
-    if not isinstance(tensor, onnx_ir.Tensor) or tensor.dtype == onnx_ir.DataType.STRING:
+    if not isinstance(tensor, onnx_ir.Tensor | onnx_ir.LazyTensor):
+        return None
+    if tensor.dtype == onnx_ir.DataType.STRING:
         return None
     return tensor if tensor.nbytes >= _STREAMED_FROM else None
 

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 from converter.errors import GateError, MachineError, ModelError, ModelyardError
 from converter.pipeline.cache import Cache
 from converter.pipeline.plan import Plan, Step
+from converter.runtime import memory
 from converter.runtime.child import end_children
 from converter.runtime.session import Progress
 
@@ -244,6 +245,7 @@ class Run:
             key = action.key(step, needs, result)
             if step.kept:  # beside the next steps, which only read what is kept
                 self._kept.append(self._keeper.submit(self._keep, action, key, result))
+        memory.give_back()
         seconds = time.perf_counter() - start
         with self._lock:
             self.done[step.id] = Done(step, key, result, seconds, bool(found))

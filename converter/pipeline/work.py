@@ -32,7 +32,7 @@ from converter.runtime.frameworks import theirs
 from converter.runtime.session import Progress, Session
 
 if TYPE_CHECKING:
-    from converter.check.answers import Answers
+    from converter.check.answers import Answers, Once
     from converter.check.probes import Probes
     from converter.ir.model import Model
 
@@ -147,6 +147,18 @@ class Work:
         from converter.check.answers import Answers
 
         return Answers(lambda feeds: self.reference().run(feeds))
+
+    @cached_property
+    def once(self) -> Once:
+        """The source, for several artifacts that are compared with it one after the other."""
+        from converter.check.answers import Once
+
+        return Once(self.reference(), self.scratch / "answers")
+
+    @cached_property
+    def read(self) -> Model:
+        """The source's model, read once; not to be changed."""
+        return self.source().parse()
 
     def rest(self, again: Callable[[Session], None]) -> None:
         """Ends the source's process before its time: its memory is needed.

@@ -8,6 +8,8 @@ weights are, the system takes back when it needs them. All figures are bytes, re
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import os
 import re
 from collections.abc import Iterator
@@ -23,6 +25,9 @@ _RESERVE = 512 << 20
 
 _SHARE = 4
 """A family that holds less than this part of the memory isn't what uses it up."""
+
+_MUCH = 512 << 20
+"""Bytes from which a process looks what it can give back: without a large model it has less."""
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _GROUPS, _OWN_GROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
@@ -102,6 +107,19 @@ def taken(pids: list[int]) -> int:
     for pid in pids:
         total += _fields(Path(f"/proc/{pid}/status")).get("RssAnon", 0)
     return total
+
+
+def give_back() -> None:
+    """Gives back what nothing uses any more, where this process has taken much.
+
+    Graphs are cycles, and a large model, or what is mapped for it, goes with too few objects for
+    Python's collector to look by itself; and glibc keeps pages between those that are in use
+    (malloc_trim(3)).
+    """
+    if _fields(Path("/proc/self/status")).get("VmRSS", 0) > _MUCH:
+        gc.collect()
+        if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):
+            trim(0)
 
 
 def family(pid: int) -> list[int]:

@@ -7,10 +7,11 @@ import math
 import os
 import re
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import ml_dtypes
@@ -20,9 +21,12 @@ import onnx_ir
 import onnxruntime
 
 from converter.errors import DependencyError, MachineError, ModelError, ModelyardError
+from converter.ir.external import mapped_tensors
 from converter.ir.model import IR_VERSION, OPSET, TensorSpec, described, stored_meanings
+from converter.ir.serialized import read_outline
 from converter.machine import INT8_DOT, describe_machine
 from converter.runtime import ort_gpu
+from converter.runtime.memory import give_back
 from converter.runtime.ort_optimizers import Failing, failing
 from converter.runtime.session import Timing
 from converter.text.words import one_line
@@ -63,6 +67,8 @@ UNSIGNED = {
 }  # fmt: skip
 """Operators that take weights of 8 bits: which input these are, and which their zero points."""
 
+_FOLDER = "session.model_external_initializers_file_folder_path"
+
 _SOURCE_POSITION = re.compile(r"\S+\.(?:cc|h):\d+ (?:[\w:~<>]+\(.*?\) |\w+ (?=[A-Z]))?")
 
 onnxruntime.set_default_logger_severity(4)  # its messages reach the user through our errors
@@ -83,6 +89,7 @@ class OrtSession:
             with the least memory; large weights in memory are lent, not copied. For comparing
             models, not for speed.
         prepack: Whether weights may be copied into the layout that kernels like best.
+        mapped: Whether the weights inside a file that was written here stay in it.
         stock: With ONNX Runtime's rewrites as anybody has them, :data:`WRONG` ones too: for
             what is shipped.
         halves: Whether a file holds float16, so that :data:`CRASHES_FLOAT16` is left out as well;
@@ -106,6 +113,7 @@ class OrtSession:
         threads: int | None = None,
         plain: bool = False,
         prepack: bool = True,
+        mapped: bool = False,
         exact: bool = False,
         stock: bool = False,
         halves: bool = False,
@@ -137,10 +145,13 @@ class OrtSession:
         self._lent: dict[str, onnxruntime.OrtValue] = {}  # for as long as the session is there
         if plain and isinstance(model, onnx_ir.Model) and not self._on_gpu:
             self._lent = _lendable(model)
-            options.add_external_initializers([*self._lent], [*self._lent.values()])
-            for name, value in self._lent.items():  # without this they are copied
+            for name, value in self._lent.items():
                 options.add_initializer(name, value)
-        self._session = self._open(model, options, names, (*wrong, *without), self._lent)
+        what: Path | bytes | onnx_ir.Model = model
+        if isinstance(model, Path) and mapped:
+            options.add_session_config_entry(_FOLDER, str(model.absolute().parent))
+            what = read_outline(model).SerializeToString()
+        self._session = self._open(what, options, names, (*wrong, *without), self._lent)
         self._asked = tuple(providers)
         self._threads = threads or os.cpu_count() or 1
         meanings = stored_meanings(self._session.get_modelmeta().custom_metadata_map)
@@ -151,26 +162,18 @@ class OrtSession:
 
     @staticmethod
     def _open(
-        model: Path | onnx_ir.Model,
+        model: Path | bytes | onnx_ir.Model,
         options: onnxruntime.SessionOptions,
         providers: list[str],
         without: Sequence[str] = (),
         lent: Collection[str] = (),
     ) -> onnxruntime.InferenceSession:
-        if isinstance(model, onnx_ir.Model):
-            folder = _weights_folder(model)
-            if folder:
-                key = "session.model_external_initializers_file_folder_path"
-                options.add_session_config_entry(key, folder)
         try:
-            if isinstance(model, Path):
-                what: Any = str(model)
-            else:
-                proto = onnx_ir.to_proto(_outside(model, lent) if lent else model)
-                if saturates():
-                    _to_unsigned(proto.graph, _of_8_bits(model))
-                what = proto.SerializeToString()
-            return ort_gpu.open_session(what, options, providers, without)
+            if not isinstance(model, onnx_ir.Model):
+                what = str(model) if isinstance(model, Path) else model
+                return ort_gpu.open_session(what, options, providers, without)
+            with _written_down(model, options, lent) as what:
+                return ort_gpu.open_session(what, options, providers, without)
         except ModelyardError:
             raise
         except Exception as error:  # its own exception classes share no public base
@@ -284,6 +287,7 @@ class OrtSession:
         """Gives the model's memory back."""
         del self._session
         self._lent = {}
+        give_back()
 
 
 LENT = 1 << 16
@@ -305,15 +309,40 @@ def _lendable(model: onnx_ir.Model) -> dict[str, onnxruntime.OrtValue]:
     }
 
 
-def _outside(model: onnx_ir.Model, names: Iterable[str]) -> onnx_ir.Model:
-    """A copy that says of these weights that they lie elsewhere, as ONNX Runtime asks for."""
+@contextmanager
+def _written_down(
+    model: onnx_ir.Model, options: onnxruntime.SessionOptions, lent: Collection[str]
+) -> Iterator[bytes]:
+    """A model in memory as a protobuf, and in ``options`` the folder of its weights.
+
+    Those that are lent are said to lie in some file that is there: it isn't read, and whatever
+    else would have ONNX Runtime take them copies them first.
+    """
+    with ExitStack() as stack:
+        mapped = next(mapped_tensors(model), None)
+        folder, file = _weights_folder(model), str(mapped.location) if mapped else "lent"
+        if lent and folder is None:
+            folder = stack.enter_context(TemporaryDirectory(prefix="modelyard-"))
+            (Path(folder) / file).touch()
+        if folder:
+            options.add_session_config_entry(_FOLDER, folder)
+        proto = onnx_ir.to_proto(_outside(model, lent, file) if lent else model)
+        if saturates():
+            _to_unsigned(proto.graph, _of_8_bits(model))
+        what = proto.SerializeToString()
+        del proto  # a copy of all that isn't lent
+        yield what
+
+
+def _outside(model: onnx_ir.Model, names: Iterable[str], file: str) -> onnx_ir.Model:
+    """A copy that says of these weights that they lie in a file."""
     copy = model.clone()
     for name in names:
         value = copy.graph.initializers[name]
         old = value.const_value
         assert old is not None
         value.const_value = onnx_ir.ExternalTensor(
-            "lent", 0, old.nbytes, old.dtype, shape=onnx_ir.Shape([*old.shape]), name=name
+            file, 0, old.nbytes, old.dtype, shape=onnx_ir.Shape([*old.shape]), name=name
         )
     return copy
 

@@ -37,7 +37,7 @@ _ENDS = (
 )
 
 MAPPED_ABOVE = 256 << 20
-"""Bytes of external weights from which a frugal session leaves them where they are."""
+"""Bytes from which a frugal session leaves weights where they are."""
 
 
 class OnnxEmitter(Emitter, spec=SPECS["onnx"]):
@@ -108,7 +108,7 @@ class OnnxEmitter(Emitter, spec=SPECS["onnx"]):
         }
         if assumes := assumed(safe):
             details["assumes"] = assumes
-        if holds_halves(safe.graph) and ends(files[0]):
+        if holds_halves(safe.graph) and ends(files[0], mapped=_is_large(files)):
             details["without"] = ["NchwcTransformer"]
             details["decisions"] = [_ENDS]
         if model.source.get("fails") and (found := failing_on(files[0], stock=True)):
@@ -137,13 +137,14 @@ class OnnxEmitter(Emitter, spec=SPECS["onnx"]):
         """
         from converter.runtime.ort import OrtSession, RefusedModel, failing_on
 
-        outside = sum(file.stat().st_size for file in artifact.files[1:])
+        frugal = frugal and _is_large(artifact.files)
         try:
             return OrtSession(
                 artifact.path,
                 providers=request.providers,
                 threads=request.threads,
-                prepack=not (frugal and outside > MAPPED_ABOVE),
+                prepack=not frugal,
+                mapped=frugal and len(artifact.files) == 1,
                 stock=True,
                 without=artifact.details.get("without", ()),
             )
@@ -152,6 +153,10 @@ class OnnxEmitter(Emitter, spec=SPECS["onnx"]):
                 raise
             told = f"{found} fails on {artifact.path.name}: {error.message}"
             raise ModelError(told, hint=f"It runs with {found.remedy}.") from error
+
+
+def _is_large(files: Sequence[Path]) -> bool:
+    return sum(file.stat().st_size for file in files) > MAPPED_ABOVE
 
 
 def _without(found: Failing) -> list[str]:

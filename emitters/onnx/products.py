@@ -21,6 +21,7 @@ import onnx_ir
 
 from converter.ir.edit import add_constant, is_op, replace
 from converter.ir.model import Model
+from converter.ir.serialized import read_outline
 
 _AXES = 13
 """The first opset whose Unsqueeze has its axes as an input."""
@@ -29,7 +30,13 @@ _LOAD = """
 import sys
 import onnxruntime
 onnxruntime.set_default_logger_severity(4)
-onnxruntime.InferenceSession(sys.argv[1], providers=["CPUExecutionProvider"])
+options = onnxruntime.SessionOptions()
+options.enable_cpu_mem_arena = False
+options.add_session_config_entry("session.disable_prepacking", "1")
+folder = "session.model_external_initializers_file_folder_path"
+options.add_session_config_entry(folder, sys.argv[1])
+model = sys.stdin.buffer.read() or sys.argv[2]
+onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 """
 
 
@@ -46,10 +53,12 @@ def keep_products(model: Model) -> Model:
     return copy
 
 
-def ends(file: Path) -> bool:
-    """Whether a process ends by a signal that loads a file with default options, on the CPU."""
-    command = [sys.executable, "-P", "-c", _LOAD, str(file)]
-    return subprocess.run(command, capture_output=True).returncode < 0
+def ends(file: Path, *, mapped: bool = False) -> bool:
+    """Whether a process ends by a signal that loads a file on the CPU, optimized as by default, and
+    without what only takes memory; ``mapped``: its weights stay in it."""
+    given = read_outline(file).SerializeToString() if mapped else b""
+    command = [sys.executable, "-P", "-c", _LOAD, str(file.absolute().parent), str(file)]
+    return subprocess.run(command, input=given, capture_output=True).returncode < 0
 
 
 def _endangered(model: Model) -> Iterator[tuple[onnx_ir.Node, int]]:

@@ -9,6 +9,7 @@ Exporters and simplifiers fold such a Transpose. ONNX Runtime does it too, when 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ LEAST = 1 << 12
 """Bytes from which a matrix is worth a node."""
 
 _ROWS = 1 << 8
+_FEW = 1 << 6
 
 Array = np.ndarray[Any, Any]
 
@@ -39,11 +41,15 @@ def _pairs(model: Model) -> Iterator[tuple[onnx_ir.Value, onnx_ir.Value]]:
     """Matrices of the main graph, each with what is it transposed, which products alone use."""
     matrices = [value for value in model.graph.graph.initializers.values() if _is_matrix(value)]
     left = dict.fromkeys(sorted(matrices, key=_is_factor))
+    edges = cache(_edges)
     for kept in list(left):
         if kept not in left:  # it is another's
             continue
         del left[kept]
-        turned = next((v for v in left if _is_factor(v) and _is_transposed(kept, v)), None)
+        alike = (v for v in left if _is_factor(v) and _may_be_transposed(kept, v))
+        turned = next(
+            (v for v in alike if edges(v) == edges(kept)[::-1] and _is_transposed(kept, v)), None
+        )
         if turned is not None:
             del left[turned]
             yield kept, turned
@@ -65,14 +71,26 @@ def _is_matrix(value: onnx_ir.Value) -> bool:
     )
 
 
-def _is_transposed(one: onnx_ir.Value, other: onnx_ir.Value) -> bool:
-    """Whether two have the same bytes, rows of one as columns of the other."""
+def _may_be_transposed(one: onnx_ir.Value, other: onnx_ir.Value) -> bool:
     mine, theirs = one.const_value, other.const_value
     assert mine is not None and theirs is not None
-    if mine.dtype != theirs.dtype or [*mine.shape] != [*theirs.shape][::-1]:
-        return False
+    return mine.dtype == theirs.dtype and [*mine.shape] == [*theirs.shape][::-1]
+
+
+def _edges(value: onnx_ir.Value) -> tuple[bytes, bytes]:
+    """A few numbers of a matrix's first row, and of its first column: those that differ in these
+    aren't compared whole."""
+    assert value.const_value is not None
+    bits = _bits(value.const_value)
+    return bits[0, :_FEW].tobytes(), bits[:_FEW, 0].tobytes()
+
+
+def _is_transposed(one: onnx_ir.Value, other: onnx_ir.Value) -> bool:
+    """Whether two of such shapes have the same bytes, rows of one as columns of the other."""
+    mine, theirs = one.const_value, other.const_value
+    assert mine is not None and theirs is not None
     a, b = _bits(mine), _bits(theirs).T
-    return np.array_equal(a[0], b[0]) and all(
+    return all(
         np.array_equal(a[start : start + _ROWS], b[start : start + _ROWS])
         for start in range(0, len(a), _ROWS)
     )

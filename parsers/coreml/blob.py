@@ -17,6 +17,7 @@ import numpy as np
 import onnx_ir
 
 from converter.errors import ModelError, from_os_error
+from converter.ir.mapped import Mapped
 
 Array = np.ndarray[Any, Any]
 DataType = onnx_ir.DataType
@@ -91,7 +92,7 @@ class Stored:
             mapped = np.memmap(self.path, np.uint8, "r")[self.offset : self.offset + self.size]
             array = mapped.view(self.dtype.numpy()).reshape(shape)
             return onnx_ir.Tensor(array, dtype=self.dtype, name=name)
-        return onnx_ir.ExternalTensor(
+        return Mapped(
             self.path.name,
             self.offset,
             self.size,

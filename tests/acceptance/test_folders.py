@@ -1,6 +1,7 @@
 """An output folder looked at again: check, bench, inspect and diff take it, or a part of it."""
 
 import json
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -92,6 +93,43 @@ def test_options_of_the_manifest_are_taken_where_none_are_given(tmp_path: Path) 
     typed("check build/m --against m.onnx --json", tmp_path)
     said = typed("check build/m --against m.onnx --layout nchw", tmp_path, None)
     assert said.no_traceback().code in (2, 3, 4), "what is given goes first"
+
+
+COUNTED = """
+import os
+import torch
+
+def say(what):
+    if "RUNS" in os.environ:
+        with open(os.environ["RUNS"], "a") as file:
+            file.write(what + "\\n")
+
+say("read")
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        say("run")
+        return x.softmax(-1) @ torch.eye(64).flip(0)
+"""
+
+
+@pytest.mark.slow
+def test_a_folders_source_is_read_once_and_runs_once_on_each_input(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(COUNTED)
+    given = "--input x:batchx64 --samples random:8"
+    several = "--precision fp32,fp16,int8-dynamic"
+    typed(f"convert net.py:Net {given} {several} --no-bench", tmp_path)
+
+    def runs(what: str) -> list[str]:
+        log = tmp_path / "runs"
+        log.unlink(missing_ok=True)
+        line = shlex.split(f"check {what} --against net.py:Net {given}")
+        command(*line, cwd=tmp_path, env={"RUNS": str(log)}, code=0)
+        return log.read_text().split()
+
+    one, three = runs("build/net/onnx/fp32"), runs("build/net")
+    assert three.count("read") == 1
+    assert three.count("run") == one.count("run") >= 9, "each sample once, the first again"
 
 
 # -- help ---------------------------------------------------------------------------------

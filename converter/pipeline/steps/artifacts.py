@@ -180,6 +180,8 @@ class Emit(StepAction):
         if artifact.path.exists():  # not an engine that is built where it runs
             file_digest(artifact.path)  # the report's, which isn't computed twice
         artifact.legalized, artifact.left_out = model.legalized, left_out
+        if artifact.legalized is not None and not self.request.keep_steps:
+            artifact.legalized = artifact.legalized.noted()
         return artifact
 
     def _probes(self, progress: Progress, model: Model) -> list[Probe]:

@@ -141,7 +141,9 @@ class LowerPrecision(StepAction):
     def run(self, step: Step, progress: Progress) -> Lowered:
         """Lowers it; where the user's budget is missed, finds what has to stay in float32."""
         task = task_of(step, self.request, self.done, self.work.tokenize)
-        return task.carry_out(progress, partial(self._runtimes, step, progress))
+        made = task.carry_out(progress, partial(self._runtimes, step, progress))
+        made.model.write_converted(self.work.scratch / f"{step.id.replace(':', '-')}.data")
+        return made
 
     def _runtimes(self, step: Step, progress: Progress, lowered: Lowered) -> Iterator[Session]:
         """The model as its targets' artifacts, where those are checked, on all their kernels."""
@@ -188,7 +190,7 @@ class LowerPrecision(StepAction):
         try:
             said = json.loads((folder / "said.json").read_text())
             kept = [Kept(**item) for item in said.pop("kept")]
-            return key, Lowered(Model.load(folder / "model.onnx"), kept=kept, **said)
+            return key, Lowered(Model.load(folder / "model.onnx", linked=True), kept=kept, **said)
         except (ModelyardError, OSError, ValueError, KeyError, TypeError):
             cache.drop(key)
             return None
@@ -197,7 +199,7 @@ class LowerPrecision(StepAction):
         """Keeps the model and what was decided."""
         with cache.adding(key) as folder:
             if folder is not None:
-                result.model.copy().save(folder / "model.onnx")
+                result.model.copy().save(folder / "model.onnx", own=self.work.scratch)
                 said = {
                     k: v for k, v in vars(result).items() if k not in ("model", "kept", "judged")
                 }

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import onnx_ir
 
 from converter.ir.edit import attribute_int, constant_tensor, is_op
@@ -42,6 +44,13 @@ class Weight:
         assert tensor is not None
         array: Array = tensor.numpy()
         return array.reshape(-1, array.shape[-1]) if self.flat else array
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Its type."""
+        tensor = constant_tensor(self.value)
+        assert tensor is not None
+        return tensor.dtype.numpy()
 
     @property
     def shape(self) -> tuple[int, ...]:

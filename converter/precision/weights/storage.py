@@ -82,7 +82,7 @@ class WeightStorage:
             for weight in weights_of(node)
         }
         self._types = {
-            (node.name or "", weight.index): weight.array.dtype
+            (node.name or "", weight.index): weight.dtype
             for node in self._host.nodes()
             for weight in weights_of(node)
         }
