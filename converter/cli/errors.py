@@ -24,6 +24,9 @@ from converter.errors import (
 )
 from converter.text.words import printable
 
+_DETAILS = 200
+"""Lines of details that are shown."""
+
 
 @contextmanager
 def reporting() -> Iterator[None]:
@@ -131,7 +134,9 @@ def end_with(known: ModelyardError) -> NoReturn:
 def say(known: ModelyardError) -> None:
     """An error on stderr: its message, its details a line each, its hint."""
     lines = [known.message.strip()]
-    lines += [f"  - {item}" for item in known.details]
+    lines += [f"  - {item}" for item in known.details[:_DETAILS]]
+    if (more := len(known.details) - _DETAILS) > 0:
+        lines.append(f"  and {more:,} more, which --json has")
     if known.hint:
         lines += known.hint.split("\n")
     title = "error: " if plain() else click.style("error: ", fg="red", bold=True)

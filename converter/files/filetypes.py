@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from converter.files.archives import opened
 from converter.files.signatures import all_marks
 
 _MAGIC = (
@@ -58,7 +59,7 @@ def looks_like(path: Path) -> str:
 
 def _zip(path: Path) -> str:
     try:
-        with zipfile.ZipFile(path) as archive:
+        with opened(path) as archive:
             names = archive.namelist()
     except zipfile.BadZipFile:
         return "a zip archive that is cut short"

@@ -18,6 +18,7 @@ from converter.ir.dependence import graphs_in
 from converter.ir.edit import constant_tensor, is_op
 from converter.ir.inference import Inferred, infer
 from converter.ir.randomness import draws
+from converter.ir.small_values import with_small_values
 
 LARGEST = 2 << 30
 """Bytes that all such constants may come to; no protobuf and no flatbuffer holds more."""
@@ -35,10 +36,10 @@ def require_modest_constants(model: onnx_ir.Model) -> None:
     Raises:
         ModelError: The largest of them are listed.
     """
-    made = list(_computed_constants(model))
-    if not made:
+    if next(_computed_constants(model), None) is None:
         return
-    inferred = infer(model)
+    model = with_small_values(model)
+    made, inferred = list(_computed_constants(model)), infer(model)
     sizes = {value: _bytes(inferred[value]) for value in made if value in inferred}
     stored, total = sum(_stored(model)), sum(sizes.values())
     if total <= max(LARGEST, SHARE * stored):

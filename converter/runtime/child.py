@@ -25,7 +25,7 @@ from typing import IO, Any
 
 from converter.errors import MachineError
 from converter.files.temporary import for_children
-from converter.text.words import one_line
+from converter.text.words import middle, one_line
 
 POLL_SECONDS = 0.5
 """How often a silent child is looked at."""
@@ -33,6 +33,9 @@ POLL_SECONDS = 0.5
 
 LEAVE_SECONDS = 2.0
 """How long a child may take to end once its input is closed."""
+
+_WIDTH = 300
+"""Characters of a line of its log that an error shows."""
 
 _CRASHED = "It crashed in native code: a damaged file, or packages that don't go together."
 _KILLED: dict[int, str] = {
@@ -248,7 +251,7 @@ class Child:
         with open(self._log.fileno(), "rb", closefd=False) as log:
             log.seek(0)
             last = deque(log, lines)
-        return [one_line(line.decode(errors="replace").rstrip()) for line in last]
+        return [middle(one_line(line.decode(errors="replace").rstrip()), _WIDTH) for line in last]
 
     def close(self) -> None:
         """Ends the child, and everything in its process group.

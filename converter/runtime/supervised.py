@@ -42,6 +42,10 @@ _FAMILY_S = 1.0
 
 _SET_DEATH_SIGNAL, _SET_SUBREAPER = 1, 36  # linux/prctl.h
 
+CLEANER = "MODELYARD_CLEANER"
+"""A variable of processes that clear what others leave: they get :data:`GRACE` seconds for it where
+all else is killed."""
+
 _CRASHES = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
 
 _TEXT, _PATH, _CLOCK = 512, 4096, struct.Struct("d")
@@ -264,9 +268,12 @@ class _Supervisor:
     def _end_family(self) -> None:
         """Kills the child and all that came from it, waits until they are gone, and clears what it
         was making."""
+        deadline = time.monotonic() + GRACE
         with suppress(ChildProcessError):
             while True:
                 for pid in memory.family(os.getpid()):
+                    if time.monotonic() < deadline and _clears(pid):
+                        continue
                     with suppress(ProcessLookupError, PermissionError):
                         os.kill(pid, signal.SIGKILL)
                 if not os.waitpid(-1, os.WNOHANG)[0]:
@@ -275,6 +282,12 @@ class _Supervisor:
             self._clear(Path(os.fsdecode(place)))
         if sys.stderr.isatty():  # as the child's progress would have left it
             print("\r\x1b[J\x1b[?25h", end="", file=sys.stderr, flush=True)
+
+
+def _clears(pid: int) -> bool:
+    with suppress(OSError):  # it is gone, or somebody else's
+        return f"{CLEANER}=1".encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    return False
 
 
 def _gigabytes(count: int) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from converter.errors import UsageError
+from converter.files.archives import opened
 from converter.files.reading import reading
 from converter.samples.base import Array
 from converter.samples.fit import Header, Part
@@ -154,7 +155,7 @@ def _places(file: Path) -> Iterator[tuple[str, _Place]]:
         _check_length(header, left)
         yield "", _Place(file, None, header, fortran)
         return
-    with zipfile.ZipFile(file) as archive:
+    with opened(file) as archive:
         for item in archive.infolist():
             with archive.open(item) as member:
                 header, fortran = _read_header(member)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from converter.errors import MachineError
 from converter.protocols.server import Command, Launch, Server
+from converter.runtime.supervised import CLEANER
 from converter.serving.environments import own_variables
 
 Say = Callable[[str], None]
@@ -36,9 +37,16 @@ _KEPT = 80
 _MARK = "MODELYARD_SERVING"
 """A variable that all processes of one server have, whatever session they move to."""
 
-_WATCH = 'read _; kill -s KILL -- "-$1" 2>/dev/null; shift; "$@" >/dev/null 2>&1'
+_WATCH = """
+read _
+kill -s KILL -- "-$1" 2>/dev/null
+test -z "$2" || rm -f "/dev/shm/$2"*
+shift 2
+"$@" >/dev/null 2>&1
+"""
 """A shell's script that ends the server's process group where we are gone: only we hold the other
-end of its standard input. Then it runs :attr:`Command.after`."""
+end of its standard input. Then it removes :attr:`Command.shared`, and runs :attr:`Command.after`.
+"""
 
 
 class Running:
@@ -72,8 +80,11 @@ class Running:
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             text=True, errors="replace", start_new_session=True,
         )  # fmt: skip
-        watch = ["sh", "-c", _WATCH, "sh", str(self.pid), *(command.after or ["true"])]
-        self._watch = subprocess.Popen(watch, stdin=subprocess.PIPE, start_new_session=True)
+        watch = ["sh", "-c", _WATCH, "sh", str(self.pid), command.shared]
+        watch += command.after or ["true"]
+        self._watch = subprocess.Popen(
+            watch, stdin=subprocess.PIPE, start_new_session=True, env={**os.environ, CLEANER: "1"}
+        )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -141,9 +152,6 @@ class Running:
         self._process.wait()
         self._watch.communicate()
         self._reader.join(timeout=2)  # the log ends with the last of them
-        shared = self._command.shared
-        for left in Path("/dev/shm").glob(f"{shared}*") if shared else ():
-            left.unlink(missing_ok=True)
 
     def _read(self) -> None:
         assert self._process.stdout is not None

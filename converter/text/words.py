@@ -16,6 +16,10 @@ _COMMAND = re.compile(
 )
 """What commands a terminal: ECMA-48's control sequences, strings as of hyperlinks, and escapes."""
 _CONTROL = re.compile(r"\s*[\x00-\x1f\x7f-\x9f\u2028\u2029][\s\x00-\x1f\x7f-\x9f]*")
+LONGEST_WORD, LONGEST = 1000, 20_000
+"""Characters of a name, and of a line with names in it, that are shown: a file may hold names of
+megabytes."""
+_LONG_WORD = re.compile(rf"\S{{{LONGEST_WORD + 1},}}")
 _MINUS, _TIMES = "\N{MINUS SIGN}", "\N{MULTIPLICATION SIGN}"
 
 
@@ -179,7 +183,10 @@ def runtime(facts: Mapping[str, Any]) -> str:
 
 def printable(text: str) -> str:
     """``text`` from a file in one line: control and format characters are visible escapes, such
-    as ``\\x1b``, ``\\u202e`` and ``\\n``; all else is as it was."""
+    as ``\\x1b``, ``\\u202e`` and ``\\n``; of a word of more than :data:`LONGEST_WORD` characters,
+    and of more than :data:`LONGEST` in all, the middle is left out; all else is as it was."""
+    if len(text) > LONGEST_WORD:
+        text = middle(_LONG_WORD.sub(lambda word: middle(word[0], LONGEST_WORD), text), LONGEST)
     if text.isprintable():
         return text
     return "".join(repr(c)[1:-1] if category(c) in _UNSEEN else c for c in text)

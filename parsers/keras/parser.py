@@ -23,6 +23,7 @@ from converter.runtime.session import Progress
 from parsers.keras.mmdnn import MMDNN
 from parsers.keras.spec import SPECS
 from parsers.tensorflow.framework import TENSORFLOW
+from parsers.worker import archive
 
 if TYPE_CHECKING:
     from parsers.tensorflow.source import TensorFlowSource
@@ -113,5 +114,6 @@ def _is_hdf5(path: Path) -> bool:
 def _is_archive(path: Path) -> bool:
     if not zipfile.is_zipfile(path):
         return False
-    with zipfile.ZipFile(path) as archive:
-        return {"config.json", "metadata.json", "model.weights.h5"} <= set(archive.namelist())
+    with suppress(zipfile.BadZipFile), archive.opened(path) as opened:
+        return {"config.json", "metadata.json", "model.weights.h5"} <= set(opened.namelist())
+    return False

@@ -189,7 +189,7 @@ def _is_model_file(source: str) -> bool:
     if _NAMED.match(source) or not path.is_file():
         return False
     kind = contents.kind_of(path)
-    if kind == contents.DAMAGED:
+    if kind in contents.BROKEN:
         raise ModelError(
             f"{path.name} is {kind}",
             hint="Fetch or copy it again, or write it again where it was made.",

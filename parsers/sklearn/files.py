@@ -6,6 +6,7 @@ import zipfile
 from pathlib import Path
 
 from converter.files.pickles import HEAD, PICKLE_MARK, first_module
+from parsers.worker.archive import opened
 
 SKOPS, PICKLE, XGBOOST, LIGHTGBM = "skops", "pickle", "xgboost", "lightgbm"
 
@@ -39,7 +40,7 @@ def kind_of(path: Path) -> str:
 
 def _is_skops(path: Path) -> bool:
     try:
-        with zipfile.ZipFile(path) as archive:
+        with opened(path) as archive:
             return "schema.json" in archive.namelist()
     except zipfile.BadZipFile:
         return False

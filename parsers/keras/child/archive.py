@@ -9,15 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ...worker import archive as worker_archive
 from ...worker.errors import WorkerError
 from ...worker.packages import require
 from . import config as keras_config
 
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 _CONFIG_BYTES = 256 * 1024 * 1024
-# A deflated file that grows by more than this isn't weights.
-_GROWTH = 200
-_SMALL = 1 << 28
 
 
 @dataclass
@@ -76,7 +74,7 @@ def _parsed(file: Path, text: Any) -> dict[str, Any]:
 
 def _read_archive(file: Path) -> Content:
     try:
-        with zipfile.ZipFile(file) as archive:
+        with worker_archive.opened(file) as archive:
             _refuse_members(file, archive)
             names = set(archive.namelist())
             if "config.json" not in names:
@@ -102,8 +100,7 @@ def _refuse_members(file: Path, archive: zipfile.ZipFile) -> None:
             found.append(f"{info.filename}: it would be written outside the archive's folder")
         elif stat.S_ISLNK(info.external_attr >> 16):
             found.append(f"{info.filename}: it is a link")
-        elif info.file_size > _SMALL and info.file_size > _GROWTH * max(info.compress_size, 1):
-            found.append(f"{info.filename}: it unpacks to {info.file_size} bytes")
+    found += worker_archive.grown(archive)
     if found:
         raise WorkerError("untrusted", f"{file.name} isn't an archive that Keras wrote", found)
 
@@ -180,6 +177,6 @@ def _odd_dataset(where: str, item: Any) -> list[str]:
         return [f"{where}: its data is in {', '.join(str(e[0]) for e in item.external)}"]
     if item.is_virtual:
         return [f"{where}: its data is in other files"]
-    if item.nbytes > _SMALL and item.nbytes > _GROWTH * max(item.id.get_storage_size(), 1):
+    if worker_archive.grows(item.nbytes, item.id.get_storage_size()):
         return [f"{where}: it claims {item.nbytes} bytes and holds {item.id.get_storage_size()}"]
     return []

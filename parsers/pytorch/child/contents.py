@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import pickletools
 import zipfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import IO, Any, NamedTuple
+
+from ...worker.archive import opened
 
 PROGRAM = "an exported program"
 TORCHSCRIPT = "TorchScript"
 MODULE = "a pickled module"
 WEIGHTS = "weights"
 DAMAGED = "a zip archive that is damaged or cut short"
+MOST_STEPS = 5_000_000
+MOST_BYTES = 1 << 28
+PADDED = f"a pickle of more than {MOST_STEPS:,} instructions or {MOST_BYTES:,} bytes beside tensors"
+BROKEN = (DAMAGED, PADDED)
 
 # torch's old file format is a sequence of this many pickles, followed by raw bytes; the fourth
 # is the object.
@@ -28,6 +35,71 @@ _PLAIN = ("torch._utils.", "torch._tensor.", "torch.storage.", "collections.Orde
 _CONTAINERS = frozenset({"EMPTY_DICT", "EMPTY_LIST", "MARK", "DICT", "LIST"})
 
 
+# What has its length in front of it, in so many bytes.
+_LENGTHS = {
+    **dict.fromkeys(("BINBYTES", "BINSTRING", "BINUNICODE", "LONG4"), 4),
+    **dict.fromkeys(("BINBYTES8", "BINUNICODE8", "BYTEARRAY8"), 8),
+}
+_FARTHEST = 1 << 62
+_STEPS = {step.code: step for step in pickletools.opcodes}
+
+
+class PaddedError(ValueError):
+    """A pickle that is longer than any of a model."""
+
+
+class _Bounded:
+    """A file of which so much is read."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file, self._left = file, MOST_BYTES
+
+    def read(self, count: int) -> bytes:
+        if count > self._left:
+            raise PaddedError
+        return self._read(self._file.read(count))
+
+    def readline(self) -> bytes:
+        return self._read(self._file.readline(self._left + 1))
+
+    def _read(self, data: bytes) -> bytes:
+        self._left -= len(data)
+        if self._left < 0:
+            raise PaddedError
+        return data
+
+    def skip(self, count: int) -> None:
+        if count > _FARTHEST:
+            raise ValueError("there is no file as long")
+        self._file.seek(count, os.SEEK_CUR)
+
+
+def steps(file: IO[bytes]) -> Iterator[tuple[str, Any]]:
+    """The instructions of the pickle at a file's place, as pickletools.genops has them; of bytes
+    nothing but their place is looked at.
+
+    Raises what pickletools does for bytes that are no pickle; PaddedError.
+    """
+    bounded = _Bounded(file)
+    for _ in range(MOST_STEPS):
+        step = _STEPS.get(bounded.read(1).decode("latin-1"))
+        if step is None:
+            raise ValueError("no pickle, or the end of its file")
+        value = None
+        if step.name in _LENGTHS:
+            length = int.from_bytes(bounded.read(_LENGTHS[step.name]), "little")
+            if "UNICODE" in step.name:
+                value = bounded.read(length).decode("utf-8", "surrogatepass")
+            else:
+                bounded.skip(length)
+        elif step.arg is not None:
+            value = step.arg.reader(bounded)  # type: ignore[arg-type]  # it reads alone
+        yield step.name, value
+        if step.name == "STOP":
+            return
+    raise PaddedError
+
+
 class Outline(NamedTuple):
     """The globals that a pickle names, the one that makes its object (if one does), its strings."""
 
@@ -36,30 +108,33 @@ class Outline(NamedTuple):
     strings: list[str]
 
 
-def _outline(file: BinaryIO) -> Outline:
-    """Read one pickle's opcodes; raises what pickletools does for bytes that are none."""
+def _outline(file: IO[bytes]) -> Outline:
+    """Read one pickle's instructions; raises as `steps`."""
     names: list[str] = []
     strings: list[str] = []
     root: str | None = None
     contained = False
-    for code, value, _place in pickletools.genops(file):
-        if code.name == "GLOBAL":
+    for step, value in steps(file):
+        if step == "GLOBAL":
             names.append(str(value).replace(" ", "."))
-        elif code.name == "STACK_GLOBAL":
+        elif step == "STACK_GLOBAL":
             names.append(".".join(strings[-2:]))
         elif isinstance(value, str):
             strings.append(value)
-        contained = contained or (not names and code.name in _CONTAINERS)
+        contained = contained or (not names and step in _CONTAINERS)
         if names and not contained:
             root = names[0]
     return Outline(names, root, strings)
 
 
-def outlines(file: BinaryIO) -> Iterator[Outline]:
-    """The pickles at the start of a file, at most as many as torch's old format has."""
+def outlines(file: IO[bytes]) -> Iterator[Outline]:
+    """The pickles at the start of a file, at most as many as torch's old format has. Raises
+    PaddedError."""
     for _ in range(_LEGACY_PICKLES):
         try:
             yield _outline(file)
+        except PaddedError:
+            raise
         # The end of the pickles, or bytes that never were one.
         except (ValueError, EOFError, IndexError, KeyError, UnicodeError):
             return
@@ -76,16 +151,25 @@ def _walkable(archive: zipfile.ZipFile) -> bool:
     for name in archive.namelist():
         if name.endswith(("/data.pkl", "/constants.pkl")):
             try:
-                with archive.open(name) as file:
-                    for _ in pickletools.genops(file):
+                with _pickle_in(archive, name) as file:
+                    for _ in steps(file):
                         pass
+            except PaddedError:
+                raise
             except (ValueError, EOFError):
                 return False
     return True
 
 
+def _pickle_in(archive: zipfile.ZipFile, name: str) -> IO[bytes]:
+    """A pickle in an archive, whose tensors lie beside it."""
+    if archive.getinfo(name).file_size > MOST_BYTES:
+        raise PaddedError
+    return archive.open(name)
+
+
 def _of_zip(path: Path) -> str:
-    with zipfile.ZipFile(path) as archive:
+    with opened(path) as archive:
         names = archive.namelist()
         # The end that was found is that of an archive within this one, whose own is missing.
         if all(member.header_offset > 0 for member in archive.infolist()):
@@ -97,8 +181,8 @@ def _of_zip(path: Path) -> str:
         data = [n for n in names if n.endswith("data.pkl") and n.count("/") <= 1]
         if not data:
             return ""
-        with archive.open(data[0]) as file:
-            found = list(outlines(file))  # type: ignore[arg-type]  # IO[bytes] will do
+        with _pickle_in(archive, data[0]) as file:
+            found = list(outlines(file))
     if found and str(found[0].root).startswith("__torch__"):
         return DAMAGED  # TorchScript without its code or constants: no module has such a name
     return _of_pickle(found[0]) if found else WEIGHTS
@@ -106,6 +190,13 @@ def _of_zip(path: Path) -> str:
 
 def kind_of(path: Path) -> str:
     """One of the kinds above; empty for a file that is none of PyTorch's. Raises OSError."""
+    try:
+        return _kind_of(path)
+    except PaddedError:
+        return PADDED
+
+
+def _kind_of(path: Path) -> str:
     with path.open("rb") as file:
         head = file.read(len(_ZIP))
         if head == _ZIP:

@@ -16,10 +16,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
+from ...worker.archive import grown, opened
 from ...worker.errors import WorkerError
 
 _PICKLE = "data.pkl"
-_LARGEST = 2**30
 _ITEM_SIZES = {
     **dict.fromkeys(("ComplexDoubleStorage",), 16),
     **dict.fromkeys(("DoubleStorage", "LongStorage", "ComplexFloatStorage"), 8),
@@ -38,8 +38,8 @@ def checked(path: Path) -> bool:
         WorkerError: usage: It is damaged: a record's checksum or size is another.
     """
     try:
-        with zipfile.ZipFile(path) as archive:
-            problem = _damage(archive) or next(_misfits(archive), "")
+        with opened(path) as archive:
+            problem = next(grown(archive), "") or next(_misfits(archive), "") or _damage(archive)
             mappable = all(i.compress_type == zipfile.ZIP_STORED for i in archive.infolist())
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
         problem, mappable = str(error), False
@@ -72,8 +72,6 @@ def _misfits(archive: zipfile.ZipFile) -> Iterator[str]:
 
 def _storages(archive: zipfile.ZipFile, name: str) -> dict[str, int]:
     """The bytes that each key's storage has; empty where the pickle is none of torch's."""
-    if archive.getinfo(name).file_size > _LARGEST:
-        raise zipfile.BadZipFile(f"{name} says that it is larger than {_LARGEST} bytes")
     with archive.open(name) as file:
         reader = _Reader(file)
         with suppress(Exception):  # whatever a damaged one raises: torch.load says what it is

@@ -20,12 +20,13 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from ...worker.errors import WorkerError, missing_package
-from . import records
-from .contents import outlines
+from . import contents, records
 
 # What training wrappers put in front of every name.
 PREFIXES = ("module.", "model.", "_orig_mod.")
 _DEPTH = 3
+_HEADER = 1 << 25
+"""Bytes of the header of a safetensors file: those of 300,000 tensors."""
 _HARMLESS = ("torch.", "collections.OrderedDict")
 
 Tensors = dict[str, torch.Tensor]
@@ -67,7 +68,7 @@ def globals_beyond_tensors(path: Path) -> list[str]:
             return sorted(torch.serialization.get_unsafe_globals_in_checkpoint(path))
         return ["objects other than tensors"]
     with path.open("rb") as file:
-        names = {name for outline in outlines(file) for name in outline.globals}
+        names = {name for outline in contents.outlines(file) for name in outline.globals}
     return sorted(name for name in names if not name.startswith(_HARMLESS))
 
 
@@ -87,6 +88,8 @@ def _refused(path: Path, error: Exception) -> WorkerError:
 
 def _read_pickle(path: Path, trust: bool, module_name: str, mapped: bool) -> Any:
     """torch.load on the CPU; code in the file runs only when `trust` is set."""
+    if contents.kind_of(path) == contents.PADDED:
+        raise WorkerError("usage", f"{path} is {contents.PADDED}")
     known = "mmap" in inspect.signature(torch.load).parameters  # from torch 2.1 on
     mappable = zipfile.is_zipfile(path) and records.checked(path)
     how = {"mmap": True} if mapped and known and mappable else {}
@@ -100,7 +103,8 @@ def _read_pickle(path: Path, trust: bool, module_name: str, mapped: bool) -> Any
     # Whatever a damaged file, or a trusted one's own code, raises: it is about this file.
     except Exception as error:
         raise WorkerError(
-            "usage", f"{path} cannot be read as a PyTorch checkpoint: {error}"
+            "usage",
+            f"{path} cannot be read as a PyTorch checkpoint: {error or type(error).__name__}",
         ) from error
 
 
@@ -110,6 +114,10 @@ def _read_safetensors(path: Path) -> Tensors:
         from safetensors.torch import load_file
     except ImportError:
         raise missing_package("safetensors", f"to read {path.name}") from None
+    with path.open("rb") as file:
+        size = int.from_bytes(file.read(8), "little")
+    if _HEADER < size < path.stat().st_size:
+        raise WorkerError("usage", f"{path} has a header of {size:,} bytes, of at most {_HEADER:,}")
     try:
         tensors: Tensors = load_file(path, device="cpu")
     except (SafetensorError, OSError, ValueError) as error:

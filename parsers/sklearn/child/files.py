@@ -6,15 +6,16 @@ nothing; :data:`OURS` are others that do nothing but hold numbers, once these ar
 
 from __future__ import annotations
 
-import re
 import sys
 import warnings
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, Callable, Iterator, Mapping, Tuple
+from typing import Any, Callable, Mapping
 
+from ...worker import archive
 from ...worker.errors import WorkerError, from_user_code
 from ...worker.packages import require
-from . import steps, xgboost_trees
+from . import lightgbm_trees, steps, xgboost_trees
 
 _TREE = "sklearn.tree._tree.Tree"
 _PREDICTOR = "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor"
@@ -61,6 +62,9 @@ def _is_older(warning: warnings.WarningMessage) -> bool:
 
 def _skops(path: Path, params: Mapping[str, Any]) -> Any:
     skops = require("skops.io", "skops", "to read .skops files")
+    with archive.opened(path) as members:
+        if problem := next(archive.grown(members), ""):
+            raise WorkerError("broken", problem)
     data = path.read_bytes()
     found = skops.get_untrusted_types(data=data)
     unknown = [name for name in found if name not in OURS]
@@ -69,7 +73,9 @@ def _skops(path: Path, params: Mapping[str, Any]) -> Any:
             "untrusted", f"{path.name} holds types that may run code when it is read", unknown
         )
     _import_found(found)
-    model = skops.loads(data, trusted=found)
+    boosters = any(name.startswith("lightgbm.") for name in found) and not params["trust"]
+    with lightgbm_trees.holding() if boosters else nullcontext():
+        model = skops.loads(data, trusted=found)
     if not params["trust"]:
         for part, columns in steps.parts(model):
             _hold(part, columns)
@@ -121,41 +127,7 @@ def _lightgbm(path: Path, params: Mapping[str, Any]) -> Any:
     lightgbm = require("lightgbm", "lightgbm", "to read LightGBM's files")
     from . import boosted
 
-    text = path.read_text()
-    _hold_booster(text)
-    # Without the trees' sizes they are read one after the other: what is wrong with one in another
-    # thread would end the process. What it was trained with is read without looking.
-    text = re.sub(r"(?m)^tree_sizes=.*\n", "", text.partition("\nparameters:")[0])
-    return boosted.model(lightgbm.Booster(model_str=text))
-
-
-def _hold_booster(text: str) -> None:
-    """As `_hold`, of LightGBM's text: an inner node's ways lead to later ones, or to a leaf."""
-    import numpy as np
-
-    head, *trees = re.split(r"(?m)^Tree=\d+$", text.partition("\nend of trees")[0])
-    width = int(dict(_pairs(head)).get("max_feature_idx", -1)) + 1
-    for tree in trees:
-        said = dict(_pairs(tree))
-        leaves = int(said.get("num_leaves", 0))
-        left, right, column = (
-            np.array(said.get(name, "").split(), np.int64)
-            for name in ("left_child", "right_child", "split_feature")
-        )
-        place = np.arange(leaves - 1)
-        held = len(left) == len(right) == len(column) == len(place)
-        for way in (left, right) if held else ():
-            later = (way > place) & (way < leaves - 1)
-            held = held and bool(np.all(later | ((way < 0) & (~way < leaves))))
-        if not held or np.any((column < 0) | (column >= width)):
-            raise WorkerError("broken", "a tree leads out of its nodes or columns")
-
-
-def _pairs(lines: str) -> Iterator[Tuple[str, str]]:
-    for line in lines.splitlines():
-        name, equals, value = line.partition("=")
-        if equals:
-            yield name, value
+    return boosted.model(lightgbm.Booster(model_str=lightgbm_trees.held(path.read_text())))
 
 
 def _hold(part: Any, columns: float) -> None:
@@ -173,9 +145,7 @@ def _hold(part: Any, columns: float) -> None:
         nodes, fields = part.nodes, ("left", "right", "feature_idx")
         inner = nodes["is_leaf"] == 0
     else:
-        if kind == "lightgbm.basic.Booster":
-            _hold_booster(part.model_to_string())
-        elif kind == "xgboost.core.Booster":
+        if kind == "xgboost.core.Booster":
             xgboost_trees.hold(part)
         return
     left, right, column = (nodes[inner][name].astype(np.int64) for name in fields)

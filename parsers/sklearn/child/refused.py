@@ -25,6 +25,8 @@ def _of(part: Any) -> Iterator[str]:
         if np.any(part.nodes["is_categorical"]):
             yield "HistGradientBoosting: trees that split on categories (categorical_features)"
     elif kind == "lightgbm.basic.Booster":
+        if re.search(r"(?m)^is_linear=1$", part.model_to_string()):
+            yield "LightGBM: linear_tree: leaves that are linear models aren't translated"
         if _skips_zeros(part):
             yield "LightGBM: zero_as_missing: ONNX's trees take zeros as any other number"
     elif kind == "xgboost.core.Booster":
