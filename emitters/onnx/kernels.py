@@ -17,7 +17,8 @@ which the kernel differs where x is -0.0 and s is negative; ``blocked`` gives 0.
 ``halves`` leaves a -0.0 that the sum with the padding makes 0.0. What ONNX Runtime then fuses (an
 Add into a Conv) it rounds as it does where no PRelu or Pad keeps it from that.
 
-Beside products in int8, what moves elements moves integers, of uint8 (:mod:`.integers`).
+Beside products in int8, what moves elements moves integers, of uint8 (:mod:`.integers`,
+:mod:`.unsigned`).
 
 Which of them are used, for which types and from which size on, says ``kernels.json``, which
 ``python -m bench.kernels`` measures: what is written doesn't hang on the machine at hand.
@@ -43,7 +44,8 @@ from converter.options.request import Request
 from converter.passes.legalize.builder import Array, Builder, DataType, Rewrite, Value, dims, rank
 from converter.passes.legalize.chain import LegalizingPass
 from converter.verify.differences import ROUNDING
-from emitters.onnx import integers
+from emitters.onnx.integers import onto
+from emitters.onnx.unsigned import is_signed, unsigned
 from emitters.serving.request import serving
 
 TABLE = resources.files(__name__.rpartition(".")[0]) / "kernels.json"
@@ -105,7 +107,7 @@ class FasterKernels(LegalizingPass):
         products (forms of others can't be compared then)."""
         nodes = list(model.nodes())
         if any(is_op(node, *ROUNDING) for node in nodes):
-            return any(map(integers.is_signed, nodes))
+            return any(map(is_signed, nodes))
         return not all(map(self.legal, nodes))
 
     def legal(self, node: onnx_ir.Node) -> bool:
@@ -117,8 +119,8 @@ class FasterKernels(LegalizingPass):
         rewrites = {form.operator: self._rewritten for form, _ in self._forms}
         self.same_integers = any(is_op(node, *ROUNDING) for node in all_nodes(model))
         if self.same_integers:
-            self.each(model, integers.onto, "elements moved as integers")
-            self.each(model, integers.unsigned, "int8 as uint8")
+            self.each(model, onto, "elements moved as integers")
+            self.each(model, unsigned, "int8 as uint8")
         else:
             self.legalize(model, self.legal, rewrites)
         if self.rewritten:
