@@ -10,7 +10,7 @@ from converter import plugins
 from converter.commands.convert import plan_of
 from converter.errors import UsageError
 from converter.options.recipe import make_request
-from converter.options.request import _OPTIONS, Request, group, option_of
+from converter.options.request import Request, group, option_of, options
 from converter.options.unused_options import CONDITIONS, without_effect
 from tests.acceptance.cli import command, small_cnn
 
@@ -76,14 +76,14 @@ def test_only_what_was_given_is_named() -> None:
 
 
 def test_what_plug_ins_and_options_say_is_there() -> None:
-    needed = {option.needs for option in _OPTIONS.values()} - {""}
+    needed = {option.needs for option in options().values()} - {""}
     assert set(CONDITIONS) <= needed
     for name in needed - set(CONDITIONS):
         assert option_of(name).flags[0].startswith(f"--{name.replace('_', '-')}/--no-")
     for kind in ("parsers", "emitters", "servers"):
         for name in plugins.available(kind):
             for option in getattr(plugins.load(kind, name), "options", ()):
-                assert option in _OPTIONS or group(option), (name, option)
+                assert option in options() or group(option), (name, option)
 
 
 @pytest.mark.parametrize(("options", "says"), [

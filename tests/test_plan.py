@@ -40,7 +40,7 @@ def test_steps_come_after_what_they_need_and_some_run_alone() -> None:
     assert asked == {"parse", "samples", "simplify", "emit"}
     steps = planned(serve=["triton"], precision=["fp32", "fp16"]).steps
     alone = {step.kind for step in steps if step.alone}
-    assert alone == {"reference", "calibrate", "lower", "bench", "trace"}
+    assert alone == {"reference", "calibrate", "quantize", "bench", "trace"}
     steps = planned(to=["onnx", "tflite"]).steps
     assert {step.kind for step in steps if step.threaded} == {"check"}
     assert {step.id for step in steps if step.light} == {"emit:tflite:fp32", "pack:tflite:fp32"}
@@ -50,7 +50,7 @@ def test_steps_come_after_what_they_need_and_some_run_alone() -> None:
 def test_what_values_are_measured_for_sees_clamped_masks(precision: str) -> None:
     """For Core ML as for others: a mask's -3.4e38 is no number that 16 bits or a scale can hold."""
     made = planned(to=["coreml"], precision=["fp32", precision], check=False, bench=False)
-    for id in ("calibrate", f"lower:{precision}"):
+    for id in ("calibrate", f"quantize:{precision}"):
         assert made.step(id).needs[0] == "masks"
     assert made.step("masks").needs == ("simplify", "samples")
 
@@ -68,7 +68,7 @@ def test_a_cosine_is_tried_in_the_runtimes_that_round_otherwise() -> None:
         skipped = {"onnx:int16x8": "it has none"}
         tried = {s.id: s.params["runtimes"] for s in plan(request, {}, schemes, skipped).steps
                  if s.params.get("runtimes")}  # fmt: skip
-        assert tried == {f"lower:{name}": ["tflite"] for name in expected}
+        assert tried == {f"quantize:{name}": ["tflite"] for name in expected}
 
 
 def test_each_change_of_the_model_is_traced() -> None:
@@ -76,7 +76,7 @@ def test_each_change_of_the_model_is_traced() -> None:
     traces = {step.id: step.needs for step in made.steps if step.kind == "trace"}
     assert traces == {
         "trace:simplify": ("parse", "simplify", "samples"),
-        "trace:lower:fp16": ("lower:fp16", "simplify", "samples"),
+        "trace:quantize:fp16": ("quantize:fp16", "simplify", "samples"),
     }
     for untraced in (planned(), planned(check=False, precision=["fp16"])):
         assert not any(step.kind == "trace" for step in untraced.steps)
@@ -156,23 +156,23 @@ def test_an_option_is_in_the_keys_of_the_steps_that_it_says_it_affects() -> None
     for item in all_fields()[1:]:
         affects = set(item.metadata["affects"])
         assert affects and affects <= {*STEPS, *BESIDE}, item.name
-        value = getattr(make_request({"source": "", **EVERYTHING}), item.name)
+        value = make_request({"source": "", **EVERYTHING}).value(item.name)
         after = [keys(**{item.name: other}) for other in others(item, value)]
         if "plan" in affects:
             continue
         assert all(made.keys() == before.keys() for made in after), item.name
         changed = {id for id in before if any(made[id] != before[id] for made in after)}
         said = {id for id in before if affects.intersection(id.split(":")[:1]) and reads(id, item)}
-        some = {id for id in said if id.startswith("lower:")}  # by what it is lowered to
+        some = {id for id in said if id.startswith("quantize:")}  # by what it is lowered to
         wrong += [(item.name, id) for id in changed ^ said if id not in some]
-        wrong += [(item.name, "lower")] if some and not some & changed else []
+        wrong += [(item.name, "quantize")] if some and not some & changed else []
     assert not wrong
 
 
 ROOMS = {
     "parsers": {"parse", "reference"},
     "converter/samples": {"samples"},
-    "converter/precision": {"calibrate", "lower"},
+    "converter/precision": {"calibrate", "quantize"},
     "converter/check": {"check", "bench", "results"},
     "emitters": {"emit", "check", "bench", "pack"},
     "emitters/packaging": {"pack", "package"},
@@ -186,6 +186,8 @@ TOLD = {
     ("parsers/pytorch/source.py", "samples"),  # it runs code, and is known by what it gave
     ("parsers/huggingface/source.py", "samples"),  # for a hint alone
     ("parsers/huggingface/source.py", "image_mean"),
+    ("emitters/serving/batching.py", "batch"),  # these too
+    ("converter/samples/images.py", "batch"),
 }
 """Readers of options that don't say so, each with why it may."""
 
@@ -224,8 +226,8 @@ def test_a_key_hangs_on_what_comes_before_and_on_tools() -> None:
 def test_what_code_of_the_user_s_judges_is_not_kept() -> None:
     for metric, kept in ((["top1"], True), (["top1", "metric.py:iou"], False)):
         made = planned(precision=["fp16"], max_drop=1.0, metric=metric)
-        assert made.step("lower:fp16").kept is kept
-    assert planned(precision=["fp16"], metric=["metric.py:iou"]).step("lower:fp16").kept
+        assert made.step("quantize:fp16").kept is kept
+    assert planned(precision=["fp16"], metric=["metric.py:iou"]).step("quantize:fp16").kept
 
 
 @pytest.mark.parametrize("fields", [
@@ -261,9 +263,9 @@ def test_what_only_led_to_what_cannot_be_is_dropped() -> None:
     left = everything - made.wanted({"emit:tflite:int8"})
     assert left == {
         "emit:tflite:int8", "check:tflite:int8", "bench:tflite:int8", "pack:tflite:int8",
-        "lower:int8:tflite-int8", "trace:lower:int8:tflite-int8",
+        "quantize:int8:tflite-int8", "trace:quantize:int8:tflite-int8",
     }  # fmt: skip
     wanted = made.wanted({"masks"})
     assert not [id for id in wanted if "int8" in id or "fp16" in id or id == "calibrate"]
     assert {"emit:onnx:fp32", "package:triton:onnx:fp32"} <= wanted
-    assert "masks" in made.wanted({"lower:int8:tflite-int8"})
+    assert "masks" in made.wanted({"quantize:int8:tflite-int8"})

@@ -79,7 +79,7 @@ def test_what_is_not_a_recipe_is_refused(tmp_path: Path, text: str) -> None:
 ])  # fmt: skip
 def test_options_as_in_commands(tmp_path: Path, text: str, field: str, value: object) -> None:
     (tmp_path / "r.yaml").write_text(f"source: net.py\n{text}\n")
-    assert getattr(make_request(load_recipe(tmp_path / "r.yaml")), field) == value
+    assert make_request(load_recipe(tmp_path / "r.yaml")).value(field) == value
 
 
 @pytest.mark.parametrize(("text", "says"), [

@@ -166,19 +166,19 @@ def test_a_full_cache_is_given_up(cache: Cache, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("keep_going", [True, False])
 def test_what_does_not_need_a_step_that_fails_goes_on(keep_going: bool) -> None:
     run = made(
-        Step("lower", "lowering", precision="int8", alone=True),
-        Step("emit", "", ("lower:int8",), precision="int8"),
+        Step("quantize", "quantizing", precision="int8", alone=True),
+        Step("emit", "", ("quantize:int8",), precision="int8"),
         Step("emit", "", precision="fp32"),
-        recorder=Recorder({"lower:int8": raising(GateError("lower:int8"))}),
+        recorder=Recorder({"quantize:int8": raising(GateError("quantize:int8"))}),
         keep_going=keep_going,
     )
     if keep_going:
         run.carry_out()
         assert list(run.done) == ["emit:fp32"]
     else:
-        with pytest.raises(GateError, match="lower:int8"):
+        with pytest.raises(GateError, match="quantize:int8"):
             run.carry_out()
-    assert list(run.left) == ["lower:int8"]
+    assert list(run.left) == ["quantize:int8"]
 
 
 def test_what_every_artifact_needs_is_never_left_out() -> None:

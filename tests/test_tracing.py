@@ -28,7 +28,7 @@ def test_each_step_that_changed_the_model(tmp_path: Path) -> None:
     assert found[0].exact and not found[1].exact
     again, cached = along(tmp_path, precision=["fp32", "fp16"], samples="random:8")
     assert again == found
-    assert {"trace:simplify", "trace:lower:fp16"} <= set(cached)
+    assert {"trace:simplify", "trace:quantize:fp16"} <= set(cached)
 
 
 @pytest.mark.slow

@@ -32,7 +32,7 @@ def located(*stages: tuple[str, Model | None]) -> Where:
 
 @pytest.mark.parametrize("wrong", [1, 2, 3])
 def test_the_first_step_that_parts_is_named(wrong: int) -> None:
-    steps = ["read", "simplify", "lower to fp16", "write onnx"]
+    steps = ["read", "simplify", "quantize to fp16", "write onnx"]
     made = [(step, model(second="Sin" if i < wrong else "Cos")) for i, step in enumerate(steps)]
     told = "at the Sin two (tensor b, which the Cos two makes afterwards)"
     found = Where(steps[wrong], f"it parts in the step {steps[wrong]}, {told}")

@@ -69,7 +69,7 @@ def _measuring(planned: Plan) -> Plan:
     """A conversion's plan up to where the model is lowered; there it is measured instead."""
     steps = []
     for step in planned.steps:
-        if step.kind == "lower":
+        if step.kind == "quantize":
             steps.append(replace(step, kind=MEASURE, title="measuring layers", kept=False))
             break
         steps.append(step)

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 STEPS = (
-    *("parse", "samples", "simplify", "reference", "masks", "calibrate", "lower"),
+    *("parse", "samples", "simplify", "reference", "masks", "calibrate", "quantize"),
     *("emit", "check", "bench", "pack", "package"),
 )
 """The kinds of steps that options can change (:mod:`converter.pipeline.plan`)."""

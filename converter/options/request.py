@@ -24,7 +24,7 @@ _samples = partial(declared, "Samples", affects=("samples", "calibrate"))
 _IMAGE_STEPS = ("samples", "calibrate", "emit", "pack", "package")
 _images = partial(declared, "Samples", needs="images", affects=_IMAGE_STEPS)
 _check = partial(declared, "Checks", affects=("check",))
-_precision = partial(declared, "Precision", affects=("lower",))
+_precision = partial(declared, "Precision", affects=("quantize",))
 _latency = partial(declared, "Latency", affects=("bench",))
 _bench = partial(declared, "Latency", needs="bench", affects=("bench",))
 _running = partial(declared, "Running", affects=("run",))
@@ -255,7 +255,7 @@ class _Core:
         "FILE.py:FUNCTION, or random:N.",
         metavar="PATH|FILE:FUNCTION|random:N",
         usual=True,
-        affects=("samples", "calibrate", "lower"),
+        affects=("samples", "calibrate", "quantize"),
     )
     samples_limit: int | None = _samples(
         "--samples-limit", "Use only the first N samples.", metavar="N"
@@ -334,22 +334,22 @@ class _Core:
         "--calibration-samples",
         "Samples to measure value ranges on, as --samples. Default: --samples.",
         metavar="PATH|FILE:FUNCTION|random:N",
-        needs="lower",
-        affects=("calibrate", "lower"),
+        needs="quantize",
+        affects=("calibrate", "quantize"),
     )
     calibration_limit: int | None = _precision(
         "--calibration-limit",
         "Use only the first N of them.",
         metavar="N",
-        needs="lower",
-        affects=("calibrate", "lower"),
+        needs="quantize",
+        affects=("calibrate", "quantize"),
     )
     few_samples: bool = _precision(
         "--few-samples",
         "Calibrate on fewer samples than are needed.",
         False,
         needs="measured",
-        affects=("calibrate", "lower"),
+        affects=("calibrate", "quantize"),
     )
     calibration: str = _precision(
         "--calibration",
@@ -374,7 +374,7 @@ class _Core:
         "Nodes to leave in float32: a name or an operator, * for any text.",
         [],
         metavar="PATTERN",
-        needs="lower",
+        needs="quantize",
     )
     palette_bits: int = _precision(
         "--palette-bits",
@@ -389,7 +389,7 @@ class _Core:
         "int8 or uint8 with a scale in int8 ones.",
         "float32",
         choices=("float32", "float16", "bfloat16", "int8", "uint8"),
-        affects=("lower", "emit", "check", "bench"),
+        affects=("quantize", "emit", "check", "bench"),
     )
     search_evaluations: int | None = _precision(
         "--search-evaluations",
@@ -427,7 +427,7 @@ class _Core:
         usual=True,
         values="metrics",
         needs="check",
-        affects=("lower", "check"),
+        affects=("quantize", "check"),
     )
     min_cosine: float | None = _check(
         "--min-cosine",
@@ -435,8 +435,8 @@ class _Core:
         "float32. Default by precision: 0.9999, 0.999, 0.99.",
         metavar="X",
         usual=True,
-        needs="check or lower",
-        affects=("lower", "emit", "check", "pack", "package"),
+        needs="check or quantize",
+        affects=("quantize", "emit", "check", "pack", "package"),
     )
     max_abs_error: float | None = _check(
         "--max-abs-error",
@@ -451,8 +451,8 @@ class _Core:
         "float32. Needs labels. Default: 1 for metrics in percent.",
         metavar="POINTS",
         usual=True,
-        needs="check or lower",
-        affects=("lower", "check"),
+        needs="check or quantize",
+        affects=("quantize", "check"),
     )
     max_latency: float | None = _check(
         "--max-latency",

@@ -29,10 +29,10 @@ def _searches(request: Request) -> bool:
 
 
 CONDITIONS: Mapping[str, Condition] = {
-    "check or lower": (lambda r: r.check or _lowers(r), "--no-check"),
+    "check or quantize": (lambda r: r.check or _lowers(r), "--no-check"),
     "samples": (_has_samples, "no --samples"),
     "precisions": (lambda r: len(r.precision) > 1, "only one precision is asked for"),
-    "lower": (_lowers, "only fp32 is asked for"),
+    "quantize": (_lowers, "only fp32 is asked for"),
     "integers": (
         lambda r: any(PRECISIONS[name].is_calibrated for name in r.precision),
         f"for {' and '.join(p.name for p in PRECISIONS.values() if p.is_calibrated)}",

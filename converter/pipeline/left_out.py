@@ -61,7 +61,7 @@ class Left:
     def missed(self) -> bool:
         """Whether something was missed: a budget, or what was made doesn't run. Else it can't be:
         the target doesn't take the model, or nothing of it can be lowered."""
-        lowered = self.step.kind in ("masks", "calibrate", "lower")
+        lowered = self.step.kind in ("masks", "calibrate", "quantize")
         cannot = lowered or isinstance(self.error, UnsupportedError | UsageError)
         return isinstance(self.error, GateError) or not cannot
 

@@ -78,7 +78,7 @@ class Step:
 
     @property
     def id(self) -> str:
-        """Its name in the plan: ``parse``, ``check:onnx:fp32``, ``lower:int8:onnx-qdq``..."""
+        """Its name in the plan: ``parse``, ``check:onnx:fp32``, ``quantize:int8:onnx-qdq``..."""
         followed = self.model if self.kind == "trace" else ""
         parts = (self.kind, followed, self.server, self.target, self.precision, self.scheme)
         return ":".join(filter(None, (*parts, self.method)))
@@ -138,7 +138,7 @@ class Plan:
         """The plan without models that no artifact is made of any more, and with what is made of
         the others traced as theirs were."""
         used = {step.model for step in self.steps if step.kind == "emit"}
-        models = {step.id for step in self.steps if step.kind == "lower"}
+        models = {step.id for step in self.steps if step.kind == "quantize"}
         traced = any(step.kind == "trace" for step in self.steps)
         steps: list[Step] = []
         for step in self.steps:
@@ -168,7 +168,7 @@ class Plan:
         found: set[str] = set()
         needed: set[str] = set()
         for step in reversed(self.steps):
-            for_others = step.kind in ("masks", "calibrate", "lower")
+            for_others = step.kind in ("masks", "calibrate", "quantize")
             if step.id in gone or step.kind == "trace" or (for_others and step.id not in needed):
                 continue
             found.add(step.id)
@@ -220,14 +220,14 @@ def plan(
             )
         )
     steps.append(_simplify(request))
-    lowering = _lowering(request, pairs, schemes)
-    steps += lowering
+    quantizing = _quantizing(request, pairs, schemes)
+    steps += quantizing
     if request.check:
-        changed = [step for step in lowering if step.kind == "lower"]
+        changed = [step for step in quantizing if step.kind == "quantize"]
         traced = [_simplify(request), *changed] if changed or request.keep_steps else ()
         steps += [_trace(step) for step in traced]
     for target, precision in pairs:
-        model = lowering_of(precision, schemes.get(target))
+        model = quantizing_of(precision, schemes.get(target))
         steps += _artifact_steps(request, target, precision, model)
     for server in request.serve:
         steps += _package_steps(request, server, serves[server], pairs, schemes)
@@ -252,12 +252,12 @@ def _simplify(request: Request) -> Step:
     )
 
 
-def lowering_of(precision: str, scheme: Scheme | None) -> str:
+def quantizing_of(precision: str, scheme: Scheme | None) -> str:
     """The id of the step that gives the model in a precision, laid out by a target's scheme."""
-    return _lower(precision, scheme).id if precision != "fp32" else SIMPLIFY
+    return _quantize(precision, scheme).id if precision != "fp32" else SIMPLIFY
 
 
-def _lower(precision: str, scheme: Scheme | None) -> Step:
+def _quantize(precision: str, scheme: Scheme | None) -> Step:
     """The step that brings the model to a precision, before it is known what it needs.
 
     int8-dynamic is int8 weights beside float activations where kernels take those; for all other
@@ -266,10 +266,10 @@ def _lower(precision: str, scheme: Scheme | None) -> Step:
     own = precision == "int8" or (precision == "int8-dynamic" and scheme and scheme.hybrid)
     laid_out = scheme and (scheme.sixteen if precision == "int16x8" else scheme if own else None)
     name = laid_out.name if laid_out else ""
-    return Step("lower", f"bringing it to {precision}", precision=precision, scheme=name)
+    return Step("quantize", f"bringing it to {precision}", precision=precision, scheme=name)
 
 
-def _lowering(
+def _quantizing(
     request: Request, pairs: Collection[tuple[str, str]], schemes: Mapping[str, Scheme | None]
 ) -> list[Step]:
     """One calibration, then a step for each precision, and for each scheme of int8.
@@ -281,7 +281,7 @@ def _lowering(
         for precision in request.precision
         for target in request.to
         if precision != "fp32" and (target, precision) in pairs
-        for step in (_lower(precision, schemes.get(target)),)
+        for step in (_quantize(precision, schemes.get(target)),)
     }
     plain, steps = (SIMPLIFY, "samples"), []
     if any(PRECISIONS[step.precision].is_measured for step in wanted.values()):
@@ -291,7 +291,7 @@ def _lowering(
     for step in wanted.values():
         precision = PRECISIONS[step.precision]
         needs = ("masks", "samples", "calibrate") if precision.is_measured else plain
-        options = {"what": step.id, **_take(request, "lower")}
+        options = {"what": step.id, **_take(request, "quantize")}
         options["calibration"], otherwise = _calibrations(request, step)
         del options["samples"]  # what they hold is in the keys of what it needs
         if request.max_drop is None:
@@ -310,11 +310,11 @@ def _lowering(
     return steps
 
 
-def by_method(lower: Step, method: str) -> Step:
-    """A step that lowers a model, with ranges taken by another method."""
-    params = {**lower.params, "calibration": method}
-    title = f"{lower.title} by {method}"
-    return replace(lower, params=params, title=title, method=method, otherwise="")
+def by_method(quantized: Step, method: str) -> Step:
+    """A step that quantizes a model, with ranges taken by another method."""
+    params = {**quantized.params, "calibration": method}
+    title = f"{quantized.title} by {method}"
+    return replace(quantized, params=params, title=title, method=method, otherwise="")
 
 
 def _calibrations(request: Request, step: Step) -> tuple[str, str]:
@@ -338,7 +338,7 @@ def _runtimes(
         return {}
     able = {name for name, scheme in schemes.items() if scheme and scheme.elsewhere}
     asked = [target for target, name in pairs if target in able and name == step.precision]
-    found = [name for name in asked if lowering_of(step.precision, schemes[name]) == step.id]
+    found = [name for name in asked if quantizing_of(step.precision, schemes[name]) == step.id]
     return {"runtimes": found} if found else {}
 
 
@@ -422,7 +422,7 @@ def _package_steps(
     steps = []
     for precision, target in served.items():
         if target:
-            model = lowering_of(precision, schemes.get(target))
+            model = quantizing_of(precision, schemes.get(target))
             emitted = Step("emit", "", target=target, precision=precision).id
             needs = tuple(dict.fromkeys((emitted, model, *_shipped(request, target, precision))))
             steps.append(

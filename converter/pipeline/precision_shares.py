@@ -11,7 +11,7 @@ from converter.ir.model import Model, dtype_name
 from converter.options.precisions import stores_weights
 from converter.options.request import Request
 from converter.plugins import load
-from converter.precision.quantized import Kept, Lowered
+from converter.precision.quantized import Kept, Quantized
 from converter.protocols.emitter import Artifact, Emitter
 from converter.report.model import WEIGHTS, ArtifactReport
 from converter.text import words
@@ -26,7 +26,7 @@ REASONS = 2
 def count(
     item: ArtifactReport,
     artifact: Artifact,
-    lowered: Lowered | None,
+    lowered: Quantized | None,
     request: Request,
     sizes: Mapping[str, int],
 ) -> None:
@@ -87,7 +87,9 @@ def _numbers(model: Model) -> Iterator[int]:
             yield tensor.size
 
 
-def _judge(item: ArtifactReport, found: Contents, lowered: Lowered | None, *, strict: bool) -> None:
+def _judge(
+    item: ArtifactReport, found: Contents, lowered: Quantized | None, *, strict: bool
+) -> None:
     if item.precision == "fp32" or item.lowered_share or item.stored_share:
         return
     if not item.computes and not found.weights:  # nothing that multiplies, nothing that is stored
@@ -95,7 +97,7 @@ def _judge(item: ArtifactReport, found: Contents, lowered: Lowered | None, *, st
     item.gates.append(flagged(LOWERED, _why(item, found, lowered), strict=strict))
 
 
-def _why(item: ArtifactReport, found: Contents, lowered: Lowered | None) -> str:
+def _why(item: ArtifactReport, found: Contents, lowered: Quantized | None) -> str:
     kept = [each for each in lowered.kept if not each.instead] if lowered else []
     groups: dict[str, list[Kept]] = {}
     for each in sorted(kept, key=lambda each: -each.macs):

@@ -57,7 +57,7 @@ from converter.samples.base import sizes_in
 from converter.text import words
 
 if TYPE_CHECKING:
-    from converter.precision.quantized import Kept, Lowered
+    from converter.precision.quantized import Kept, Quantized
 
 FAILED_KEEPS = [NAME, *REPORT, STEPS]
 """What a run that missed a gate leaves."""
@@ -145,7 +145,7 @@ def _keep_steps(outcome: Outcome, folder: Path) -> None:
         if made is not None and used_domains(made.graph) <= STANDARD_DOMAINS:
             name = f"{step.target}-{step.precision}-legalized.onnx"
             Model(made.graph).copy().save(folder / name)
-    for step in outcome.done("parse", "simplify", "lower"):
+    for step in outcome.done("parse", "simplify", "quantize"):
         name = names.get(step.id) or step.what.replace(" ", "-")
         outcome.run.result(step.id).model.copy().save(folder / f"{name}.onnx")
 
@@ -244,7 +244,7 @@ def _skipped(outcome: Outcome) -> Iterator[str]:
 
 def _hurried(outcome: Outcome) -> Iterator[str]:
     """A line where the clock has ended something: the same run gives other artifacts elsewhere."""
-    ids = [step.id for step in outcome.done("lower") if outcome.run.result(step.id).hurried]
+    ids = [step.id for step in outcome.done("quantize") if outcome.run.result(step.id).hurried]
     names = [step.what for step in outcome.plan.steps if step.kind == "emit" and step.model in ids]
     if names:
         yield (
@@ -333,7 +333,7 @@ def _samples(outcome: Outcome) -> SamplesReport | None:
 def _artifact(outcome: Outcome, step: Step, artifact: Artifact) -> ArtifactReport:
     work, run = outcome.work, outcome.run
     before: Made = run.result("parse")
-    after: Made | Lowered = run.result(step.model)
+    after: Made | Quantized = run.result(step.model)
     made = ArtifactReport(
         target=artifact.target,
         precision=artifact.precision,

@@ -25,7 +25,7 @@ WORKERS = 2
 """Steps side by side; each has threads of its own."""
 
 
-SPARED = ("masks", "calibrate", "lower", "emit", "check", "bench")
+SPARED = ("masks", "calibrate", "quantize", "emit", "check", "bench")
 """The kinds of steps without which other artifacts can be made."""
 
 

@@ -16,7 +16,7 @@ from converter.ir.model import Model
 from converter.pipeline.cache import Cache
 from converter.pipeline.plan import SIMPLIFY, Step
 from converter.pipeline.steps import Made, StepAction
-from converter.precision.quantized import Lowered
+from converter.precision.quantized import Quantized
 from converter.report.layerwise_error import AlongReport
 from converter.runtime.session import Progress
 from converter.samples import Samples
@@ -41,7 +41,7 @@ class Trace(StepAction):
             if not simplified.warnings and all(r.status != "changed" for r in simplified.records):
                 return AlongReport(before=names[0], after=names[1], unchanged=True)
             return self._compared(read.model, simplified.model, names, progress)
-        lowered: Lowered = self.done.result(step.model)
+        lowered: Quantized = self.done.result(step.model)
         names = ("simplified", " for ".join(step.model.split(":")[1:]))
         return self._compared(simplified.model, lowered.model, names, progress)
 

@@ -30,7 +30,7 @@ class Kept:
 
 
 @dataclass
-class Lowered:
+class Quantized:
     """A model whose graph holds the precision: as types, casts, or Q/DQ.
 
     Attributes:

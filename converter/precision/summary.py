@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from converter.precision.quantized import Kept, Lowered
+from converter.precision.quantized import Kept, Quantized
 
 _COSTS = {
     "alone": "lowered alone it costs {} of the outputs' cosine",
@@ -14,7 +14,7 @@ _COSTS = {
 }
 
 
-def summary(lowered: Lowered) -> Iterator[str]:
+def summary(lowered: Quantized) -> Iterator[str]:
     """A line for the whole; one for each node that stayed in float32 and matters, the dearest
     first; one for all others with the same operator and reason."""
     kept = sum(not item.instead for item in lowered.kept)

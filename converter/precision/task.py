@@ -18,10 +18,10 @@ from converter.options.request import Request
 from converter.options.resolved import has_own_samples, io_dtype_of
 from converter.precision.budget.effort import MEASURING, USUAL, Effort, reckoned, usual_evaluations
 from converter.precision.budget.goal import HARD, Goal
-from converter.precision.budget.sensitivity import Cost, Lower, measure
+from converter.precision.budget.sensitivity import Cost, Quantize, measure
 from converter.precision.calibrate.ranges import Ranges
 from converter.precision.int8.scheme import scheme_of
-from converter.precision.quantized import Lowered
+from converter.precision.quantized import Quantized
 from converter.precision.targets import has_grouped_tables
 from converter.precision.walk import MOST
 from converter.runtime.ort import OrtSession
@@ -37,7 +37,7 @@ ELSEWHERE = 0.15
 budget is searched with: their sums differ in the last bit (in MiniLM the steps of int8 that flip by
 that take up to a tenth of it), and some round what stays in float beside int8 weights."""
 
-Runtimes = Callable[[Lowered], Iterable[Session]]
+Runtimes = Callable[[Quantized], Iterable[Session]]
 """A lowered model in the runtimes that its target's artifact may meet, one after the other."""
 
 
@@ -51,11 +51,11 @@ class Ways:
         settling: How many evaluations that counts for.
     """
 
-    lower: Lower
-    settle: Lower | None = None
+    lower: Quantize
+    settle: Quantize | None = None
     settling: float = 1.0
 
-    def plain(self) -> Lowered:
+    def plain(self) -> Quantized:
         """With nothing more in float."""
         return (self.settle or self.lower)(())
 
@@ -84,7 +84,7 @@ class Task:
     decisions: list[str] = field(default_factory=list)
     _efforts: list[Effort] = field(default_factory=list, repr=False)
 
-    def carry_out(self, progress: Progress, runtimes: Runtimes = lambda lowered: ()) -> Lowered:
+    def carry_out(self, progress: Progress, runtimes: Runtimes = lambda lowered: ()) -> Quantized:
         """Lowers the model; where the user's budget is missed, finds what has to stay in float32.
 
         Args:
@@ -101,7 +101,7 @@ class Task:
         made.hurried = any(effort.cut for effort in self._efforts)
         return made
 
-    def costs(self, progress: Progress) -> tuple[Lowered, list[Cost], Effort]:
+    def costs(self, progress: Progress) -> tuple[Quantized, list[Cost], Effort]:
         """The model lowered, what each layer's lower precision costs, and what was spent on it: as
         much as on a search."""
         ways = self._ways(progress)
@@ -126,12 +126,12 @@ class Task:
     def _has_budget(self) -> bool:
         return self.request.min_cosine is not None or self.request.max_drop is not None
 
-    def _plain(self, progress: Progress) -> Lowered:
+    def _plain(self, progress: Progress) -> Quantized:
         if self.precision in ("fp16", "bf16"):
             return self._half(self._asked_to_stay(), self.samples)
         return self._ways(progress).plain()
 
-    def _within_budget(self, progress: Progress, runtimes: Runtimes) -> Lowered:
+    def _within_budget(self, progress: Progress, runtimes: Runtimes) -> Quantized:
         from converter.errors import BudgetError
 
         if stores_weights(self.precision):
@@ -154,7 +154,7 @@ class Task:
             again.decisions.append(f"searched twice: the target's runtime here missed {goal}")
             return again
 
-    def _met(self, goal: Goal, ways: Ways, progress: Progress) -> Lowered:
+    def _met(self, goal: Goal, ways: Ways, progress: Progress) -> Quantized:
         from converter.precision.budget.budget import Budget, met_at_once
 
         plain = ways.plain()
@@ -248,7 +248,7 @@ class Task:
             learn(storage, self.model, self.calibration, methods, effort=effort, progress=progress)
         return storage
 
-    def _stored_within_budget(self, progress: Progress) -> Lowered:
+    def _stored_within_budget(self, progress: Progress) -> Quantized:
         from converter.precision.budget.weights import WeightBudget
 
         budget = WeightBudget(
@@ -262,7 +262,7 @@ class Task:
         with self._goal() as goal:
             return budget.meet(goal)
 
-    def _half(self, keep: Collection[str], samples: Samples | None = None) -> Lowered:
+    def _half(self, keep: Collection[str], samples: Samples | None = None) -> Quantized:
         """With ``samples``, the layers whose rounding shows most stay in float32."""
         from converter.precision.fp16.half import to_half
 

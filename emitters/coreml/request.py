@@ -27,7 +27,7 @@ class PackageRequest(Request):
         "--coreml-target",
         "The oldest system that the package is for.",
         "iOS17",
-        affects=("lower", "emit"),
+        affects=("quantize", "emit"),
         choices=("iOS15", "iOS16", "iOS17", "iOS18", "iOS26"),
     )
     compute_units: str | None = _coreml(

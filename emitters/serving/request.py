@@ -63,6 +63,7 @@ class ServingRequest(Request):
         "--instance-kind",
         "Where instances run. Default: cpu; with TensorRT, on GPUs.",
         choices=("auto", "cpu", "gpu"),
+        affects=("emit", "package"),
     )
     version: int = _serving(
         "--version", "Version number of the model in its folder.", 1, metavar="N"

@@ -163,7 +163,7 @@ def test_a_step_is_named_where_no_operator_stands_out(tmp_path: Path) -> None:
     options = "--precision int8 --max-abs-error 1e-4 --no-bench --out out"
     said = typed(f"convert net.onnx --samples s.npz {options}", tmp_path, 4)
     line, *_ = [text for text in said.err.splitlines() if "max-abs-error" in text]
-    assert line.endswith("; it parts in the step lower to int8"), said.err
+    assert line.endswith("; it parts in the step quantize to int8"), said.err
 
 
 @pytest.mark.slow

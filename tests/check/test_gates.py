@@ -36,7 +36,7 @@ def test_default_limits(precision: str, limit: float) -> None:
 @pytest.mark.parametrize(("asked", "found", "status", "words"), [
     ("float16", np.float16, "passed", "for float16 where the source has float32, as asked"),
     ("float16", np.float32, "failed", "is float32; --io-dtype float16 was asked for"),
-    ("float32", np.float16, "failed", "made with --io-dtype float16"),
+    ("float32", np.float16, "failed", "--io-dtype float16, say so"),
     ("float32", np.float32, "passed", "are the source's"),
 ])  # fmt: skip
 def test_the_type_that_was_asked_for(asked: str, found: type, status: str, words: str) -> None:

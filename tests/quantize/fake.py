@@ -7,8 +7,8 @@ import onnx_ir
 
 from converter.analysis.macs import macs_by_node
 from converter.ir.model import Model
-from converter.precision.budget.sensitivity import Lower
-from converter.precision.quantized import Kept, Lowered
+from converter.precision.budget.sensitivity import Quantize
+from converter.precision.quantized import Kept, Quantized
 from tests.passes.models import ListedSamples, text_model
 
 LAYERS, WIDTH = 8, 24
@@ -46,11 +46,11 @@ def noises(count: int = 12) -> ListedSamples:
     )
 
 
-def rounding(model: Model, levels: int = 127) -> Lower:
+def rounding(model: Model, levels: int = 127) -> Quantize:
     """Rounds constant weights of MatMul and Conv to ``levels`` values, one scale a tensor."""
     macs = macs_by_node(model, dict.fromkeys(model.symbols, 1))
 
-    def lower(keep: Collection[str]) -> Lowered:
+    def lower(keep: Collection[str]) -> Quantized:
         made = model.copy()
         done, kept = [], []
         for node in made.graph.graph:
@@ -70,6 +70,8 @@ def rounding(model: Model, levels: int = 127) -> Lower:
             rounded = (np.round(array / scale) * scale).astype(np.float32)
             weight.const_value = onnx_ir.tensor(rounded, name=weight.name)
         done_macs, all_macs = sum(macs.get(name, 0) for name in done), sum(macs.values())
-        return Lowered(made, "int8", kept=kept, lowered=done, macs=all_macs, macs_lowered=done_macs)
+        return Quantized(
+            made, "int8", kept=kept, lowered=done, macs=all_macs, macs_lowered=done_macs
+        )
 
     return lower

@@ -9,7 +9,7 @@ from converter.precision.calibrate.ranges import collect
 from converter.precision.int8.bias_correction import correct_biases
 from converter.precision.int8.insert import quantize
 from converter.precision.int8.placement import place
-from converter.precision.quantized import Lowered
+from converter.precision.quantized import Quantized
 from converter.runtime.ort import OrtSession
 from tests.passes.models import Array, ListedSamples
 from tests.quantize.small import correlated, with_weights
@@ -41,7 +41,7 @@ def _means(model: Model, samples: ListedSamples, axis: int) -> Array:
     return means
 
 
-def _lowered(model: Model, samples: ListedSamples, scheme: str) -> Lowered:
+def _lowered(model: Model, samples: ListedSamples, scheme: str) -> Quantized:
     chosen = SCHEMES[scheme]
     tensors = place(model, chosen).tensors
     return quantize(model, collect(model, samples, tensors), chosen)

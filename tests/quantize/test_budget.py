@@ -21,7 +21,7 @@ from converter.precision.budget.sensitivity import Cost, Judge, cosine_of, measu
 from converter.precision.calibrate.ranges import collect
 from converter.precision.int8.insert import quantize
 from converter.precision.int8.scheme import ONNXRUNTIME_CPU
-from converter.precision.quantized import Lowered
+from converter.precision.quantized import Quantized
 from converter.precision.summary import summary
 from tests.passes.real import real_model, real_samples
 from tests.quantize.fake import OUTLIERS, noises, rounding
@@ -32,7 +32,7 @@ def costs(model: Model) -> list[Cost]:
     return measure(rounding(model), model, noises(), effort=Effort(1000))
 
 
-Met = Callable[..., Lowered]
+Met = Callable[..., Quantized]
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def met(model: Model, costs: list[Cost]) -> Met:
     """``met(cosine)``: what is lowered with that budget; ``evaluations``, ``lower`` and ``costs``
     are what a test has of its own."""
 
-    def meeting(cosine: float, evaluations: int = 1000, **own: Any) -> Lowered:
+    def meeting(cosine: float, evaluations: int = 1000, **own: Any) -> Quantized:
         lower, known = own.get("lower", rounding(model)), own.get("costs", costs)
         effort = own.get("effort", Effort(evaluations))
         return Budget(lower, known, Goal(model, noises(), min_cosine=cosine), effort).meet()
@@ -49,13 +49,13 @@ def met(model: Model, costs: list[Cost]) -> Met:
 
 
 @pytest.fixture(scope="module")
-def judged(model: Model) -> Callable[[Lowered], float]:
+def judged(model: Model) -> Callable[[Quantized], float]:
     """The cosine over the samples that a budget is judged on."""
     judge = Judge(model, list(noises()))
     return lambda lowered: cosine_of(judge.compare(lowered.model))
 
 
-Judging = Callable[[Lowered], float]
+Judging = Callable[[Quantized], float]
 
 
 def test_only_the_layers_that_need_it_stay(
@@ -95,7 +95,7 @@ def test_no_smaller_set_does(model: Model, met: Met, judged: Judging, costs: lis
 def test_a_budget_that_plain_meets_keeps_nothing(model: Model, met: Met) -> None:
     calls, plain = [], rounding(model)
 
-    def lower(keep: Collection[str]) -> Lowered:
+    def lower(keep: Collection[str]) -> Quantized:
         calls.append(keep)
         return plain(keep)
 
@@ -119,7 +119,7 @@ def test_a_layer_that_is_all_there_is_to_lower_is_no_layer_to_keep(model: Model,
     """As a scheme refuses to lower nothing."""
     plain = rounding(model)
 
-    def lower(keep: Collection[str]) -> Lowered:
+    def lower(keep: Collection[str]) -> Quantized:
         made = plain(keep)
         if not made.lowered:
             raise ModelError("nothing can be int8")
@@ -302,10 +302,10 @@ def test_a_real_model_in_real_int8() -> None:
     ranges = collect(model, samples, few=True)
     judge = Judge(model, list(samples))
 
-    def lower(keep: Collection[str]) -> Lowered:
+    def lower(keep: Collection[str]) -> Quantized:
         return quantize(model, ranges, ONNXRUNTIME_CPU, keep=keep)
 
-    def score(lowered: Lowered) -> float:
+    def score(lowered: Quantized) -> float:
         return cosine_of(judge.compare(lowered.model))
 
     plain = lower(())

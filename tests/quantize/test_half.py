@@ -16,7 +16,7 @@ from converter.precision.fp16 import border as half_border
 from converter.precision.fp16.half import to_half
 from converter.precision.fp16.ops import summed
 from converter.precision.fp16.strict import strict
-from converter.precision.quantized import Lowered
+from converter.precision.quantized import Quantized
 from converter.runtime.ort import OrtSession
 from tests.passes.models import Array, ops, run, text_model
 from tests.quantize.minmax_limits import measured_on
@@ -42,14 +42,14 @@ def model(text: str, weights: Mapping[str, Array] | None = None) -> Model:
     return found
 
 
-def lowered(given: Model, feeds: Mapping[str, Array] | None, **options: Any) -> Lowered:
+def lowered(given: Model, feeds: Mapping[str, Array] | None, **options: Any) -> Quantized:
     """Checked by onnx, with what was measured on ``feeds``."""
     made = to_half(given, measured_on(given, feeds) if feeds else None, **options)
     onnx.checker.check_model(made.model.to_proto(), full_check=True)
     return made
 
 
-def assert_close(given: Model, made: Lowered, feeds: Mapping[str, Array]) -> None:
+def assert_close(given: Model, made: Quantized, feeds: Mapping[str, Array]) -> None:
     """With all roundings, and as ONNX Runtime runs it."""
     expected, tol = run(given, feeds), 5e-3
     for model in (strict(made.model), made.model):
@@ -60,7 +60,7 @@ def assert_close(given: Model, made: Lowered, feeds: Mapping[str, Array]) -> Non
             np.testing.assert_allclose(found, want, rtol=tol, atol=tol * abs(want).max())
 
 
-def reasons(made: Lowered) -> dict[str, str]:
+def reasons(made: Quantized) -> dict[str, str]:
     return {kept.op: kept.reason for kept in made.kept}
 
 

@@ -17,7 +17,7 @@ from converter.precision.calibrate.ranges import collect
 from converter.precision.int8.insert import quantize
 from converter.precision.int8.placement import Placement, place, possible_tensors
 from converter.precision.int8.scheme import ONNXRUNTIME_CPU, Scheme
-from converter.precision.quantized import Lowered
+from converter.precision.quantized import Quantized
 from converter.runtime.ort import OrtSession
 from emitters.tflite.scheme import TFLITE
 from tests.passes.models import ops, run, text_model
@@ -34,7 +34,7 @@ def net(*nodes: str, outputs: tuple[str, ...] = (), **constants: Any) -> Net:
     return Net(nodes, IMAGE, {**W, **constants}, outputs)
 
 
-def lowered(what: Net, scheme: Scheme = ONNXRUNTIME_CPU, keep: tuple[str, ...] = ()) -> Lowered:
+def lowered(what: Net, scheme: Scheme = ONNXRUNTIME_CPU, keep: tuple[str, ...] = ()) -> Quantized:
     measured = measured_on(what.model(), what.feeds())
     return quantize(what.model(), measured, scheme, keep=keep)
 

@@ -15,7 +15,7 @@ from converter.precision.calibrate.ranges import collect
 from converter.precision.fp16.half import to_half
 from converter.precision.int8.insert import quantize
 from converter.precision.int8.scheme import ONNXRUNTIME_CPU, Scheme
-from converter.precision.quantized import Lowered
+from converter.precision.quantized import Quantized
 from converter.samples import Sample
 from converter.samples.base import sizes_in
 from emitters.tensorrt.scheme import TENSORRT
@@ -89,7 +89,7 @@ def test_a_layer_only_lowered_among_others_is_measured_by_taking_it_back(model: 
     """As a scheme does that quantizes an Add between quantized neighbours only."""
     plain = rounding(model)
 
-    def lower(keep: Collection[str]) -> Lowered:
+    def lower(keep: Collection[str]) -> Quantized:
         alone = "fc1" in keep and "fc3" in keep
         return plain({*keep, "fc2"} if alone else keep)
 
@@ -102,7 +102,7 @@ def test_a_layer_only_lowered_among_others_is_measured_by_taking_it_back(model: 
 def test_a_layer_that_makes_nan_costs_more_than_any_cosine(model: Model) -> None:
     plain = rounding(model)
 
-    def lower(keep: Collection[str]) -> Lowered:
+    def lower(keep: Collection[str]) -> Quantized:
         made = plain(keep)
         if "fc4" not in keep:
             weight = next(n for n in made.model.graph.graph if n.name == "fc4").inputs[1]

@@ -13,7 +13,7 @@ from converter.precision.budget.goal import Goal
 from converter.precision.budget.sensitivity import Judge, cosine_of
 from converter.precision.budget.weights import WeightBudget
 from converter.precision.fp16.half import to_half
-from converter.precision.quantized import Lowered
+from converter.precision.quantized import Quantized
 from converter.precision.summary import summary
 from converter.precision.weights.forms import Array
 from converter.precision.weights.storage import PLAIN, WIDE, WeightStorage
@@ -41,13 +41,13 @@ def _samples(count: int = 8) -> ListedSamples:
     return ListedSamples([{"x": x} for x in found])
 
 
-def _met(model: Model, cosine: float, evaluations: int = 1000) -> Lowered:
+def _met(model: Model, cosine: float, evaluations: int = 1000) -> Quantized:
     goal, effort = Goal(model, _samples(), min_cosine=cosine), Effort(evaluations)
     storage = WeightStorage(model, "int4-weights")
     return WeightBudget(storage, model, _samples(), (), effort=effort).meet(goal)
 
 
-def _kept(model: Model, lowered: Lowered) -> float:
+def _kept(model: Model, lowered: Quantized) -> float:
     """The cosine that is kept."""
     return cosine_of(Judge(model, list(_samples())).compare(lowered.model))
 

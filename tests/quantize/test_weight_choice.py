@@ -3,7 +3,7 @@
 import pytest
 
 from converter.ir.model import Model
-from converter.precision.quantized import Lowered
+from converter.precision.quantized import Quantized
 from converter.precision.validation_split import EVERY, FEWEST, LEARNT_FROM, validation_split
 from converter.precision.weights.choice import Methods, choose
 from tests.quantize.fake import noises, rounding
@@ -14,7 +14,7 @@ BOTH = ("rounding", "bias")
 def chosen(model: Model, levels: dict[Methods, int], **options: bool) -> tuple[Methods, str]:
     """What is kept where each set of methods leaves so many levels."""
 
-    def lower(methods: Methods) -> Lowered:
+    def lower(methods: Methods) -> Quantized:
         return rounding(model, levels[methods])(())
 
     choice = choose(model, lower, BOTH, noises(6), **options)

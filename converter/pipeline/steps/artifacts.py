@@ -252,7 +252,7 @@ class Check(StepAction):
         scratch = self.work.scratch / f"where-{artifact.target}-{artifact.precision}"
         stages = [Stage("read", read), Stage("simplify", simplified)]
         if lowered is not simplified:
-            stages.append(Stage(f"lower to {artifact.precision}", lowered))
+            stages.append(Stage(f"quantize to {artifact.precision}", lowered))
         return [*stages, Stage(f"write {artifact.target}", as_graph(artifact.path, scratch))]
 
     def _on_probes(

@@ -27,7 +27,7 @@ from converter.pipeline.work import sizes_of
 from converter.precision.budget.cost_table import CostTable, based_on
 from converter.precision.budget.sensitivity import SAMPLES, Judge, cosine_of, spread
 from converter.precision.calibrate.ranges import Ranges, collect
-from converter.precision.quantized import Kept, Lowered
+from converter.precision.quantized import Kept, Quantized
 from converter.precision.task import Task
 from converter.protocols.emitter import Emitter
 from converter.runtime.session import Progress, Session
@@ -135,17 +135,17 @@ def task_of(step: Step, request: Request, done: Results, tokenize: Tokenize | No
     return task
 
 
-class LowerPrecision(StepAction):
+class Quantize(StepAction):
     """The model at a lower precision."""
 
-    def run(self, step: Step, progress: Progress) -> Lowered:
+    def run(self, step: Step, progress: Progress) -> Quantized:
         """Lowers it; where the user's budget is missed, finds what has to stay in float32."""
         task = task_of(step, self.request, self.done, self.work.tokenize)
         made = task.carry_out(progress, partial(self._runtimes, step, progress))
         made.model.write_converted(self.work.scratch / f"{step.id.replace(':', '-')}.data")
         return made
 
-    def _runtimes(self, step: Step, progress: Progress, lowered: Lowered) -> Iterator[Session]:
+    def _runtimes(self, step: Step, progress: Progress, lowered: Quantized) -> Iterator[Session]:
         """The model as its targets' artifacts, where those are checked, on all their kernels."""
         for target in step.params.get("runtimes", ()):
             emitter: Emitter = plugins.load("emitters", target)
@@ -165,7 +165,7 @@ class LowerPrecision(StepAction):
                     finally:
                         session.close()
 
-    def key(self, step: Step, needs: list[str], result: Lowered) -> str:
+    def key(self, step: Step, needs: list[str], result: Quantized) -> str:
         """With the contents of the samples that weights alone are fitted to; what code of the
         user's decided is known by the model that came out."""
         key = self._key(step, needs)
@@ -190,12 +190,12 @@ class LowerPrecision(StepAction):
         try:
             said = json.loads((folder / "said.json").read_text())
             kept = [Kept(**item) for item in said.pop("kept")]
-            return key, Lowered(Model.load(folder / "model.onnx", linked=True), kept=kept, **said)
+            return key, Quantized(Model.load(folder / "model.onnx", linked=True), kept=kept, **said)
         except (ModelyardError, OSError, ValueError, KeyError, TypeError):
             cache.drop(key)
             return None
 
-    def keep(self, key: str, result: Lowered, cache: Cache) -> None:
+    def keep(self, key: str, result: Quantized, cache: Cache) -> None:
         """Keeps the model and what was decided."""
         with cache.adding(key) as folder:
             if folder is not None:
@@ -231,6 +231,6 @@ class MeasureLayers(StepAction):
 ACTIONS: dict[str, type[StepAction]] = {
     "masks": Masks,
     "calibrate": Calibrate,
-    "lower": LowerPrecision,
+    "quantize": Quantize,
     "sensitivity": MeasureLayers,
 }

@@ -9,8 +9,8 @@ from converter.errors import BudgetError, ModelError
 from converter.precision.budget.effort import Effort
 from converter.precision.budget.goal import Goal, Score
 from converter.precision.budget.search import NOTHING_LOWERED, Point, Search
-from converter.precision.budget.sensitivity import Cost, Lower
-from converter.precision.quantized import Kept, Lowered
+from converter.precision.budget.sensitivity import Cost, Quantize
+from converter.precision.quantized import Kept, Quantized
 from converter.runtime.session import Progress
 
 ROWS = 12
@@ -43,7 +43,7 @@ class Budget:
     """A goal to be met with the smallest set of layers in float.
 
     Args:
-        lower: See :data:`converter.precision.budget.sensitivity.Lower`.
+        lower: See :data:`converter.precision.budget.sensitivity.Quantize`.
         costs: What :func:`converter.precision.budget.sensitivity.measure` gave.
         goal: What is wanted.
         effort: After that the best set so far is taken.
@@ -59,16 +59,16 @@ class Budget:
         first: How the model does with every layer lowered.
     """
 
-    lower: Lower
+    lower: Quantize
     costs: Sequence[Cost]
     goal: Goal
     effort: Effort
-    settle: Lower | None = None
+    settle: Quantize | None = None
     settling: float = 1.0
     progress: Progress = lambda text: None
     words: Words = Words()
-    plain: tuple[Lowered, Score] | None = None
-    best: tuple[Lowered, Score] | None = None
+    plain: tuple[Quantized, Score] | None = None
+    best: tuple[Quantized, Score] | None = None
     first: Score = _NOTHING
 
     def search(self, *, partial: bool = False) -> Search:
@@ -89,7 +89,7 @@ class Budget:
         self.effort.charge(self.settling - 1 if keep else 0)
         return self._judge(self.settle or self.lower, keep)
 
-    def _judge(self, lower: Lower, keep: frozenset[str]) -> float:
+    def _judge(self, lower: Quantize, keep: frozenset[str]) -> float:
         self.progress(f"trying {len(keep)} layers {self.words.where}")
         self._last = self.plain if not keep else None
         if self._last is None:
@@ -107,7 +107,7 @@ class Budget:
     def _hold(self) -> None:
         self.best = self._last
 
-    def meet(self) -> Lowered:
+    def meet(self) -> Quantized:
         """The model lowered with the smallest set of layers in float that was found to do, its
         ``kept`` telling for each layer what it costs, its decisions whether the effort ended.
 
@@ -134,7 +134,7 @@ class Budget:
             )
         return lowered
 
-    def _kept(self, lowered: Lowered, found: Point) -> list[Kept]:
+    def _kept(self, lowered: Quantized, found: Point) -> list[Kept]:
         """What ``lowered`` keeps, with the reason and the cost of those found."""
         kept, words = {item.node: item for item in lowered.kept}, self.words
         for cost in self.costs:

@@ -15,7 +15,7 @@ from converter.check.task_metrics import Metric, MetricResult
 from converter.ir.lists import lists_of
 from converter.ir.model import Model
 from converter.precision.budget.sensitivity import Judge, cosine_of
-from converter.precision.quantized import Lowered
+from converter.precision.quantized import Quantized
 from converter.runtime.session import Session
 from converter.samples import Sample
 from converter.text import words
@@ -105,7 +105,7 @@ class Goal:
             made._max_drop = share * self._max_drop
         return made
 
-    def narrowed(self, lowered: Lowered, runtimes: Iterable[Session]) -> Goal | None:
+    def narrowed(self, lowered: Quantized, runtimes: Iterable[Session]) -> Goal | None:
         """The same goal where a lowered model misses what was asked for in one of the target's
         runtimes: less may be lost here, by as much as it lost more there; None where it doesn't."""
         there = min((cosine_of(self._judge.compare_in(session)) for session in runtimes), default=1)
@@ -116,7 +116,7 @@ class Goal:
         made._min_cosine = 1 - float(f"{lost:.1e}")
         return made
 
-    def score(self, lowered: Lowered, *, whole: bool = False) -> Score:
+    def score(self, lowered: Quantized, *, whole: bool = False) -> Score:
         """How the lowered model does.
 
         Where it fails on a few telling samples, the score is theirs, and no worse than that of

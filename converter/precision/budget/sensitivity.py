@@ -28,13 +28,13 @@ from converter.ir.model import Model
 from converter.precision.budget.effort import Effort
 from converter.precision.budget.estimate import own_noise
 from converter.precision.fp16.strict import strict
-from converter.precision.quantized import Lowered
+from converter.precision.quantized import Quantized
 from converter.runtime.ort import OrtSession
 from converter.runtime.session import Progress, Session
 from converter.samples import Sample, Samples
 from converter.samples.base import sizes_in
 
-Lower = Callable[[Collection[str]], Lowered]
+Quantize = Callable[[Collection[str]], Quantized]
 """The model at a lower precision, with the named nodes left in float32; raises ModelError where
 that leaves nothing that can be lowered."""
 
@@ -150,7 +150,7 @@ def cosine_of(comparison: Comparison) -> float:
 
 
 def measure(
-    lower: Lower,
+    lower: Quantize,
     original: Model,
     samples: Samples,
     *,
@@ -160,7 +160,7 @@ def measure(
     """What each node that ``lower(())`` lowers costs, the most expensive first.
 
     Args:
-        lower: See :data:`Lower`.
+        lower: See :data:`Quantize`.
         original: The float model that ``lower`` starts from, every node named.
         samples: At most :data:`SAMPLES` of them are used.
         effort: An evaluation for each layer; after that, costs are estimates.
@@ -199,7 +199,7 @@ def _by_turns(first: Sequence[str], second: Sequence[str]) -> list[str]:
 
 
 def _measured(
-    at: tuple[str, str, int], names: Sequence[str], lower: Lower, judge: Judge, whole: float
+    at: tuple[str, str, int], names: Sequence[str], lower: Quantize, judge: Judge, whole: float
 ) -> Cost:
     name = at[0]
     alone = _lowered(lower, [other for other in names if other != name])
@@ -211,7 +211,7 @@ def _measured(
     return Cost(*at, max(0.0, whole - without), None, "back")
 
 
-def _lowered(lower: Lower, keep: Collection[str]) -> Lowered | None:
+def _lowered(lower: Quantize, keep: Collection[str]) -> Quantized | None:
     """``lower(keep)``; None where that leaves nothing to lower, which it refuses."""
     try:
         return lower(keep)

@@ -11,8 +11,8 @@ from converter.ir.model import Model
 from converter.precision.budget.budget import WEIGHTS, Budget, Words, met_at_once
 from converter.precision.budget.effort import MEASURING, Effort
 from converter.precision.budget.goal import Goal
-from converter.precision.budget.sensitivity import Cost, Lower, measure
-from converter.precision.quantized import Lowered
+from converter.precision.budget.sensitivity import Cost, Quantize, measure
+from converter.precision.quantized import Quantized
 from converter.precision.weights.storage import WIDE, WeightStorage
 from converter.runtime.session import Progress
 from converter.samples import Samples
@@ -47,7 +47,7 @@ class WeightBudget:
         self._storage, self._model, self._samples = storage, model, samples
         self._keep, self._progress, self._effort = frozenset(keep), progress, effort
 
-    def meet(self, goal: Goal) -> Lowered:
+    def meet(self, goal: Goal) -> Quantized:
         """The model with the smallest set of weights in more bits that was found to do; sets count
         by the numbers that their weights hold.
 
@@ -88,7 +88,7 @@ class WeightBudget:
         found.lowered = [name for name in found.lowered if name not in wide]
         return found
 
-    def _all_wide(self, stay: frozenset[str], everything: set[str], goal: Goal) -> Lowered:
+    def _all_wide(self, stay: frozenset[str], everything: set[str], goal: Goal) -> Quantized:
         made = self._storage.lower(stay, everything)
         reason = f"{goal} may need it so: no smaller set was found"
         made.kept = [
@@ -102,11 +102,11 @@ class WeightBudget:
 
     def _search(
         self,
-        lower: Lower,
+        lower: Quantize,
         goal: Goal,
         words: Words = WEIGHTS,
-        measured: Lower | None = None,
-    ) -> Lowered:
+        measured: Quantize | None = None,
+    ) -> Quantized:
         self._progress("looking for weights that need more bits")
         costs = self._counted(
             measure(

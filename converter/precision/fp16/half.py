@@ -30,7 +30,7 @@ from converter.precision.fp16.measured import Measured, Measurements
 from converter.precision.fp16.refine import refine
 from converter.precision.fp16.types import bodies
 from converter.precision.fp16.weights import Format
-from converter.precision.quantized import Kept, Lowered
+from converter.precision.quantized import Kept, Quantized
 from converter.samples import Samples
 
 _LIGHT = 1 << 16
@@ -52,7 +52,7 @@ def to_half(
     wanted: float | None = None,
     effort: Effort | None = None,
     sizes: Mapping[str, int] | None = None,
-) -> Lowered:
+) -> Quantized:
     """The model with its float32 tensors in half a precision, where they bear it.
 
     Args:
@@ -75,7 +75,7 @@ def to_half(
     if samples is None:
         return _lowered(model, ranges, dtype, io_dtype, keep, sizes)
 
-    def lower(more: Collection[str]) -> Lowered:
+    def lower(more: Collection[str]) -> Quantized:
         return _lowered(model, ranges, dtype, "float32", {*keep, *more}, sizes)
 
     limit = WANTED[dtype] if wanted is None else wanted
@@ -96,7 +96,7 @@ def _lowered(
     io_dtype: str,
     keep: Collection[str],
     sizes: Mapping[str, int] | None,
-) -> Lowered:
+) -> Quantized:
     into = Format(dtype)
     made = model.copy()
     _prepare(made.graph)
@@ -161,7 +161,7 @@ def _told(
     reasons: dict[onnx_ir.Node, str],
     macs: dict[str, int],
     precision: str,
-) -> Lowered:
+) -> Quantized:
     kept, lowered = [], []
     for node in network.nodes():
         name, place = node.name or "", network.of_node.get(node)
@@ -171,7 +171,7 @@ def _told(
         between = "it stands between nodes in float32: casts would cost more than it saves"
         reason = network.slots[node].why_not or reasons.get(node, between)
         kept.append(Kept(name, node.op_type, reason, macs.get(name, 0)))
-    return Lowered(
+    return Quantized(
         model,
         precision,
         kept=kept,

@@ -16,8 +16,8 @@ from converter.ir.model import Model
 from converter.precision.budget.budget import Budget
 from converter.precision.budget.effort import Effort
 from converter.precision.budget.goal import Goal
-from converter.precision.budget.sensitivity import Cost, Lower
-from converter.precision.quantized import Lowered
+from converter.precision.budget.sensitivity import Cost, Quantize
+from converter.precision.quantized import Quantized
 from converter.samples import Samples
 from converter.samples.base import sizes_in
 from converter.text import words
@@ -30,8 +30,8 @@ ALONE = 2 / 3
 
 
 def refine(
-    lower: Lower, original: Model, samples: Samples, wanted: float, effort: Effort
-) -> Lowered:
+    lower: Quantize, original: Model, samples: Samples, wanted: float, effort: Effort
+) -> Quantized:
     """The lowered model, with nodes in float32 where it misses ``wanted`` otherwise.
 
     Args:

@@ -19,13 +19,13 @@ from converter.ir.model import Model
 from converter.precision.int8.bias_correction import add_to_bias, bias_place
 from converter.precision.int8.scheme import scheme_of
 from converter.precision.layers import Layer, array_of, layers
-from converter.precision.quantized import Lowered
+from converter.precision.quantized import Quantized
 from converter.precision.subgraphs import bodies, take_out
 
 Array = np.ndarray[Any, Any]
 
 
-def bias_changes(before: Lowered, after: Lowered) -> dict[str, Array]:
+def bias_changes(before: Quantized, after: Quantized) -> dict[str, Array]:
     """What was added to each layer's bias, float32 (outputs,), by the layer's name.
 
     Args:
@@ -42,7 +42,7 @@ def bias_changes(before: Lowered, after: Lowered) -> dict[str, Array]:
     return found
 
 
-def change_biases(lowered: Lowered, changes: Mapping[str, Array]) -> Lowered:
+def change_biases(lowered: Quantized, changes: Mapping[str, Array]) -> Quantized:
     """``lowered`` with ``changes`` in the biases of the layers that are lowered, on a copy.
 
     Args:

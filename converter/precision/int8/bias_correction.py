@@ -22,7 +22,7 @@ from converter.ir.model import Model
 from converter.precision.body_samples import opened_together
 from converter.precision.int8.scheme import scheme_of
 from converter.precision.layers import Layer, array_of, layers
-from converter.precision.quantized import Lowered
+from converter.precision.quantized import Quantized
 from converter.precision.walk import Feeds, Walk, enough
 from converter.samples import Samples
 
@@ -57,8 +57,8 @@ class FloatMeans:
 
 
 def correct_biases(
-    original: Model, lowered: Lowered, samples: Samples, means: FloatMeans | None = None
-) -> Lowered:
+    original: Model, lowered: Quantized, samples: Samples, means: FloatMeans | None = None
+) -> Quantized:
     """The lowered model with corrected biases, on a copy.
 
     A Conv, ConvTranspose or Gemm without a bias gets one; a MatMul is corrected where a
@@ -78,7 +78,7 @@ def correct_biases(
     return replace(lowered, model=model, decisions=[*lowered.decisions, line])
 
 
-def _correct_body(original: Model, model: Model, lowered: Lowered, samples: Samples) -> int:
+def _correct_body(original: Model, model: Model, lowered: Quantized, samples: Samples) -> int:
     """As :func:`_correct`, for the body of an If or a Loop and the bodies in it."""
     count = _correct(original, model, lowered, FloatMeans(original, samples))
     for floats, integers, runs in opened_together(original, model, samples):
@@ -86,7 +86,7 @@ def _correct_body(original: Model, model: Model, lowered: Lowered, samples: Samp
     return count
 
 
-def _correct(original: Model, model: Model, lowered: Lowered, means: FloatMeans) -> int:
+def _correct(original: Model, model: Model, lowered: Quantized, means: FloatMeans) -> int:
     integers = Walk(model, means.feeds)
     mine = {layer.name: layer for layer in layers(model.graph.graph)}
     scheme = scheme_of(lowered.scheme) if lowered.scheme else None

@@ -29,7 +29,7 @@ from converter.ir.edit import add_constant, attribute_int, constant, constant_te
 from converter.ir.model import Model
 from converter.precision.int8.placement import require_nodes
 from converter.precision.int8.weights import store_weight, weight_scales
-from converter.precision.quantized import Kept, Lowered
+from converter.precision.quantized import Kept, Quantized
 
 Array = np.ndarray[Any, Any]
 
@@ -42,7 +42,7 @@ _CONTRIB = "com.microsoft"
 
 def quantize_dynamically(
     model: Model, keep: Collection[str] = (), sizes: Mapping[str, int] | None = None
-) -> Lowered:
+) -> Quantized:
     """The model with its matrix products in integers.
 
     Args:
@@ -72,7 +72,7 @@ def quantize_dynamically(
             quantizer.quantize(node)
             lowered.append(name)
     quantizer.drop_unused()
-    return Lowered(
+    return Quantized(
         made,
         "int8-dynamic",
         kept=kept,

@@ -25,7 +25,7 @@ from converter.precision.int8.guards import guard_kept
 from converter.precision.int8.placement import Placement, place, require_nodes
 from converter.precision.int8.qdq import Inserter
 from converter.precision.int8.scheme import Scheme
-from converter.precision.quantized import Kept, Lowered
+from converter.precision.quantized import Kept, Quantized
 from converter.precision.subgraphs import bodies, closed, take_out
 
 Array = np.ndarray[Any, Any]
@@ -69,7 +69,7 @@ def quantize(
     rounded: Mapping[str, Array] | None = None,
     sizes: Mapping[str, int] | None = None,
     macs: Mapping[str, int] | None = None,
-) -> Lowered:
+) -> Quantized:
     """The model in int8, as Q/DQ, on a copy; bodies of If and Loop as well, where they were run.
 
     Args:
@@ -106,7 +106,7 @@ def quantize(
     if scheme.activations == "int16":  # QuantizeLinear has int16 from opset 21 on
         made.graph.opset_imports[""] = 21
         made.graph.ir_version = 10
-    return Lowered(
+    return Quantized(
         made,
         "int16x8" if scheme.activations == "int16" else "int8",
         scheme.name,
@@ -123,7 +123,7 @@ class _Part:
     """What became of the main graph, or of one body.
 
     Attributes:
-        kept, lowered: As in :class:`Lowered`.
+        kept, lowered: As in :class:`Quantized`.
         tensors: How many tensors are quantized.
         scales: How many quantizations they have.
         measured: How many ranges those come from.

@@ -30,7 +30,7 @@ from converter.precision.int8.rounding import round_by_gptq
 from converter.precision.int8.scheme import Scheme
 from converter.precision.int8.weight_only import keep_weights_int8
 from converter.precision.layers import layers
-from converter.precision.quantized import Lowered
+from converter.precision.quantized import Quantized
 from converter.precision.validation_split import validation_split
 from converter.precision.weights.choice import Methods, choose
 from converter.runtime.session import Progress
@@ -111,7 +111,7 @@ class Int8:
         count = sum(1 for _ in layers(self._model.graph.graph))
         return count * len(self._samples) <= QUICK
 
-    def settle(self, keep: Collection[str]) -> Lowered:
+    def settle(self, keep: Collection[str]) -> Quantized:
         """The model with ``keep`` in float too, biases corrected for just that; what is lowered
         next gets the same corrections."""
         made = self._quantized(keep, self._methods)
@@ -121,7 +121,7 @@ class Int8:
             self._changes = bias_changes(before, made)
         return self._told(made)
 
-    def lower(self, keep: Collection[str]) -> Lowered:
+    def lower(self, keep: Collection[str]) -> Quantized:
         """The model with ``keep`` in float too, biases as they were last settled."""
         if not self.fits:
             return self._told(self._quantized(keep, self._methods))
@@ -184,11 +184,11 @@ class Int8:
         self._decisions.append(choice.decision)
         return choice.methods
 
-    def _with(self, methods: Methods) -> Lowered:
+    def _with(self, methods: Methods) -> Quantized:
         made = self._quantized((), methods)
         return correct_biases(self._model, made, self._learnt_from) if "bias" in methods else made
 
-    def _quantized(self, keep: Collection[str], methods: Methods) -> Lowered:
+    def _quantized(self, keep: Collection[str], methods: Methods) -> Quantized:
         made = quantize(
             self._model,
             self._ranges,
@@ -202,7 +202,7 @@ class Int8:
             keep_weights_int8(made, set(keep) - self._always, self._scheme, self._macs)
         return made
 
-    def _told(self, made: Lowered) -> Lowered:
+    def _told(self, made: Quantized) -> Quantized:
         made.decisions = [*self._decisions, *made.decisions]
         hybrid = {item.node for item in made.kept if item.instead}
         if hybrid:

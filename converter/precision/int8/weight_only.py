@@ -22,7 +22,7 @@ from converter.ir.model import Model
 from converter.precision.int8.placement import require_nodes
 from converter.precision.int8.scheme import Scheme
 from converter.precision.int8.weights import store_weight, weight_scales
-from converter.precision.quantized import Kept, Lowered
+from converter.precision.quantized import Kept, Quantized
 
 OPS = ("Conv", "Gemm", "MatMul")
 
@@ -38,7 +38,7 @@ def quantize_weights(
     scheme: Scheme,
     keep: Collection[str] = (),
     sizes: Mapping[str, int] | None = None,
-) -> Lowered:
+) -> Quantized:
     """The model with the weights of its matrix operators as int8.
 
     Args:
@@ -69,7 +69,7 @@ def quantize_weights(
             f"{SMALLEST} elements or more",
             hint="Use --precision int8.",
         )
-    return Lowered(
+    return Quantized(
         made,
         "int8-dynamic",
         scheme.name,
@@ -84,7 +84,7 @@ HYBRID = "has int8 weights and rounds its activations as it runs"
 
 
 def keep_weights_int8(
-    lowered: Lowered, nodes: Collection[str], scheme: Scheme, macs: Mapping[str, int]
+    lowered: Quantized, nodes: Collection[str], scheme: Scheme, macs: Mapping[str, int]
 ) -> None:
     """Has nodes that were left in float32 take int8 weights, where there are kernels for it.
 

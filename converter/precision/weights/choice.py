@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from converter.check.comparison import Comparison, OutputResult
 from converter.ir.model import Model
 from converter.precision.budget.sensitivity import Judge, cosine_of, spread
-from converter.precision.quantized import Lowered
+from converter.precision.quantized import Quantized
 from converter.samples import Samples
 from converter.text import words
 
@@ -46,7 +46,7 @@ class Choice:
 
 def choose(
     original: Model,
-    lower: Callable[[Methods], Lowered],
+    lower: Callable[[Methods], Quantized],
     methods: Sequence[str],
     judged: Samples,
     *,

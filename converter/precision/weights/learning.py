@@ -9,7 +9,7 @@ from converter.ir.model import Model
 from converter.precision.budget.effort import Effort
 from converter.precision.int8.rounding import affordable
 from converter.precision.layers import Layer, layers
-from converter.precision.quantized import Lowered
+from converter.precision.quantized import Quantized
 from converter.precision.validation_split import validation_split
 from converter.precision.walk import Walk, enough
 from converter.precision.weights.choice import choose
@@ -57,7 +57,7 @@ def learn(
         for kind in dict.fromkeys([storage.kind, "int8"]):
             _fit(storage, layer, seen, kind)
 
-    def lower(picked: tuple[str, ...]) -> Lowered:
+    def lower(picked: tuple[str, ...]) -> Quantized:
         return storage.lower(fitted="rounding" in picked, corrected="bias" in picked)
 
     judged, unseen = held or samples, held is not None

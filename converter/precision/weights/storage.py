@@ -19,7 +19,7 @@ from converter.ir.model import Model
 from converter.precision.int8.bias_correction import add_to_bias, bias_place
 from converter.precision.int8.placement import require_nodes
 from converter.precision.layers import layers
-from converter.precision.quantized import Kept, Lowered
+from converter.precision.quantized import Kept, Quantized
 from converter.precision.weights.forms import Array, Form, as_int4, as_int8, as_palette, block_of
 from converter.precision.weights.places import OPS, SMALLEST, Weight, weights_of
 from converter.precision.weights.writer import Writer
@@ -60,7 +60,7 @@ class WeightStorage:
         bits: int = 6,
         grouped: bool = False,
         sizes: Mapping[str, int] | None = None,
-        half: Lowered | None = None,
+        half: Quantized | None = None,
     ) -> None:
         self._model, self._precision, self._half = model, precision, half
         self._bits, self._grouped = bits, grouped
@@ -135,7 +135,7 @@ class WeightStorage:
         *,
         fitted: bool = True,
         corrected: bool = True,
-    ) -> Lowered:
+    ) -> Quantized:
         """The model with its weights in fewer bits.
 
         Args:
@@ -200,9 +200,9 @@ class WeightStorage:
         kept: list[Kept],
         whole: int,
         wide: Collection[str],
-    ) -> Lowered:
+    ) -> Quantized:
         half = self._half
-        return Lowered(
+        return Quantized(
             made,
             self.precision,
             kept=[*(half.kept if half else ()), *kept],
