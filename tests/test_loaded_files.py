@@ -7,8 +7,8 @@ from pathlib import Path
 
 from tests.acceptance.cli import written
 
-DATA = (".spec", ".request", ".framework")
-"""What of a plug-in is data, and read without its code."""
+DATA = (".spec", ".request", ".framework", ".hub")
+"""What of a plug-in is data, and what that is made of: read without its code."""
 
 SCRIPT = """
 import json, sys

@@ -89,9 +89,10 @@ class Server(ABC):
         files: nothing of a package is run or imported to tell."""
         return False
 
-    def environment(self, folder: Path) -> Environment:
-        """What the package needs to run; where :attr:`ports`, as all that follow."""
-        raise NotImplementedError
+    def environment(self, folder: Path) -> Environment | None:
+        """What the package needs to run; where :attr:`ports`, as all that follow. None where its
+        :meth:`container` alone runs it."""
+        return None
 
     def command(self, launch: Launch) -> Command:
         """How the server is started with the package ``launch.folder``.

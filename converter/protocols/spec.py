@@ -7,7 +7,7 @@ data is made of. A plug-in without one has the same attributes itself.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,9 @@ class ParserSpec:
     extra: str | None = None
     options: Sequence[str] = ()
     marks: Marks = field(default_factory=Marks)
+    refused: Sequence[Foreign] = ()
+    elsewhere: Callable[[str], str | None] = lambda source: None
+    """How to fetch a source that isn't there; None where its name says nothing to the parser."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from converter.errors import DependencyError, UsageError
-from converter.protocols.server import Command, Container, Launch, Server
+from converter.protocols.server import Command, Container, Environment, Launch, Server
 from converter.runtime.session import Progress
 from converter.serving import containers, environments
 
@@ -68,8 +68,8 @@ class Home(ABC):
 class InEnvironment(Home):
     """A server of Python packages."""
 
-    def __init__(self, server: Server, folder: Path) -> None:
-        self._server, self._environment = server, server.environment(folder)
+    def __init__(self, server: Server, environment: Environment) -> None:
+        self._server, self._environment = server, environment
         environments.require_programs(self._environment)
 
     def _missing(self) -> Download | None:
@@ -120,10 +120,10 @@ def choose(server: Server, folder: Path, container: bool, image: str | None) -> 
         UsageError: No container runs the package, or it isn't known which one.
         DependencyError: What it needs isn't on this machine.
     """
-    own = server.container(folder)
-    if not container and image is None:
+    own, environment = server.container(folder), server.environment(folder)
+    if environment is not None and not container and image is None:
         try:
-            return InEnvironment(server, folder)
+            return InEnvironment(server, environment)
         except DependencyError:
             if own is None or not containers.program():
                 raise

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from converter.files.signatures import Marks
 from converter.protocols.spec import ParserSpec
+from parsers.unread_formats import UNREAD
 
 SPECS = {
     "onnx": ParserSpec(
-        options=("random_as_input",), marks=Marks(suffixes=(".onnx",), live="an onnx.ModelProto")
+        refused=UNREAD,
+        options=("random_as_input",),
+        marks=Marks(suffixes=(".onnx",), live="an onnx.ModelProto"),
     )
 }
