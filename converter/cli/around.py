@@ -18,6 +18,8 @@ from converter.files.temporary import own_folder
 def around() -> Iterator[None]:
     """Until the command ends."""
     logging.lastResort = _Logged()
+    if debugging():
+        logging.getLogger("modelyard").setLevel(logging.DEBUG)
     with own_folder():
         yield
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +16,9 @@ from converter.runtime.ort import OrtSession
 from converter.verify.checker import first_line
 from converter.verify.sameness import Looks
 from converter.verify.verifier import Verdict, Verifier
+
+LOG = logging.getLogger("modelyard.passes")
+"""What passes made of a model, at DEBUG."""
 
 MAX_WEIGHT_GROWTH = 1.1
 """A simplifying pass may not make the weights larger by more than this, and a megabyte."""
@@ -138,6 +142,9 @@ class _Run:
         nodes = made.model.node_count(), model.node_count()
         taken = time.perf_counter() - start
         record = PassRecord(step.name, status, *nodes, detail, seconds=taken)
+        LOG.debug(
+            "%s: %s, %d nodes became %d%s", step.name, status, *nodes, detail and f": {detail}"
+        )
         return _Made(model, [*made.records, record], looks or made.looks)
 
     def _tried(

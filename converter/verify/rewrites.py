@@ -15,6 +15,7 @@ it.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -33,6 +34,9 @@ from converter.verify.regions import RoundingVerifier
 from converter.verify.sameness import Looks
 from converter.verify.transforms import precise
 from converter.verify.verifier import Verdict, Verifier
+
+LOG = logging.getLogger("modelyard.passes")
+"""What passes made of a model, at DEBUG."""
 
 Probes = Callable[[Model], Sequence[Probe]]
 """Inputs to compare a model on."""
@@ -67,6 +71,7 @@ def verify_rewrites(
         verdict.max_abs,
         time.perf_counter() - start,
     )
+    LOG.debug("%s: %s%s", step.name, status, record.detail and f": {record.detail}")
     return replace(model, legalized=Legalized(trial.made.graph, step.told, record))
 
 

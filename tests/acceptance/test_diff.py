@@ -7,7 +7,7 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-from tests.acceptance.cli import images, names, typed, written
+from tests.acceptance.cli import images, modelyard, names, typed, written
 
 
 def spoiled(path: Path, weight: str, name: str = "spoiled.onnx") -> Path:
@@ -106,6 +106,14 @@ def test_a_missed_gate_leaves_the_steps_that_were_asked_for(model: Path) -> None
     assert lowered["after"] == "int8-dynamic"
     assert lowered["points"][-1]["name"] == "scores" and lowered["points"][-1]["error"] > 1e-9
     assert all(point["error"] == 0 for point in lowered["points"][:-1])
+
+
+def test_debug_says_what_passes_made(tmp_path: Path) -> None:
+    written(tmp_path / "m.onnx", "g (float[batch, 4] x) => (float[batch, 4] y) { y = Tanh(x) }")
+    line = ("convert", "m.onnx", "--no-bench", "--no-check", "--overwrite")
+    made = "cleanup: unchanged, 1 nodes became 1"
+    assert made in modelyard(*line, "--debug", cwd=tmp_path, code=0).err.splitlines()
+    assert made not in modelyard(*line, cwd=tmp_path, code=0).err
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -12,6 +13,9 @@ from converter.precision.budget.search import NOTHING_LOWERED, Point, Search
 from converter.precision.budget.sensitivity import Cost, Quantize
 from converter.precision.quantized import Kept, Quantized
 from converter.runtime.session import Progress
+
+LOG = logging.getLogger("modelyard.budget")
+"""What a budget's search tried, at DEBUG."""
 
 ROWS = 12
 """Most layers in an error's table."""
@@ -100,6 +104,9 @@ class Budget:
                     raise
                 return _NOTHING.value
             self._last = lowered, self.goal.score(lowered)
+        LOG.debug(
+            "%s: %s with %d layers %s", self.goal, self._last[1].said, len(keep), self.words.where
+        )
         if not keep:
             self.first = self._last[1]
         return self._last[1].value
