@@ -25,7 +25,7 @@ import numpy as np
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
-class Refused(Exception):
+class UserError(Exception):
     """An error for the user.
 
     Args:
@@ -43,7 +43,7 @@ class Refused(Exception):
 def collect(out: IO[bytes], file: str, function: str, search_paths: list[str], limit: int) -> int:
     """Writes what the function yields, up to ``limit`` items (0: all); gives how many.
 
-    Raises Refused.
+    Raises UserError.
     """
     found = _load(file, function, search_paths)
     items = 0
@@ -54,11 +54,11 @@ def collect(out: IO[bytes], file: str, function: str, search_paths: list[str], l
             if items == limit:
                 break
         out.flush()
-    except Refused:
+    except UserError:
         raise
     except (Exception, SystemExit) as error:  # the user's own code may raise anything
         if isinstance(error, OSError) and error.errno in _FULL:
-            raise Refused("machine", f"keeping the samples of {function}: {error}") from error
+            raise UserError("machine", f"keeping the samples of {function}: {error}") from error
         raise _of_user(error, file, function) from error
     return items
 
@@ -75,13 +75,13 @@ def _load(file: str, function: str, search_paths: list[str]) -> Any:
         spec.loader.exec_module(module)
     except ImportError as error:
         what = f"{Path(file).name} imports {error.name or error}, which can't be imported"
-        raise Refused("dependency", what, _frames(error, file)) from error
+        raise UserError("dependency", what, _frames(error, file)) from error
     except (Exception, SystemExit) as error:  # the user's own code may raise anything
         raise _of_user(error, file, Path(file).name) from error
     found = getattr(module, function, None)
     if not callable(found):
         here = [key for key, value in vars(module).items() if _is_own(value, module)]
-        raise Refused(
+        raise UserError(
             "usage",
             f"{Path(file).name} has no function {function!r}",
             [f"it has {key}" for key in here],
@@ -98,7 +98,7 @@ def _iterate(found: Any, function: str) -> Any:
     if isinstance(items, (dict, str, bytes, np.ndarray)) or not isinstance(
         items, collections.abc.Iterable
     ):
-        raise Refused(
+        raise UserError(
             "usage",
             f"{function}() gave {type(items).__name__}, and has to yield samples one by one",
             ["a sample is an array, a dict of arrays by input name, or (sample, label)"],
@@ -131,15 +131,15 @@ def _array(value: Any, where: str) -> np.ndarray[Any, Any]:
     try:
         array = np.asarray(value)
     except ValueError as error:
-        raise Refused("usage", f"{where}: it can't become an array ({error})") from error
+        raise UserError("usage", f"{where}: it can't become an array ({error})") from error
     if array.dtype.hasobject:
-        raise Refused("usage", f"{where}: {type(value).__name__} can't become an array")
+        raise UserError("usage", f"{where}: {type(value).__name__} can't become an array")
     return array
 
 
-def _of_user(error: BaseException, file: str, where: str) -> Refused:
+def _of_user(error: BaseException, file: str, where: str) -> UserError:
     what = f"{where} raised {type(error).__name__}: {error}"
-    return Refused("usage", what, _frames(error, file))
+    return UserError("usage", what, _frames(error, file))
 
 
 def _frames(error: BaseException, file: str) -> list[str]:
@@ -179,7 +179,7 @@ def main() -> None:
         _end_with_parent(requests)
         try:
             items = collect(out, **request["params"])
-        except Refused as error:
+        except UserError as error:
             body = {"kind": error.kind, "message": str(error), "details": error.details}
             _answer(answers, request, error=body)
         else:

@@ -29,7 +29,7 @@ from typing import Any
 
 from converter.serving.address import Address
 from converter.serving.remote import open_wire
-from converter.serving.wire import Asker, Refused, Wire
+from converter.serving.wire import Asker, ErrorAnswer, Wire
 
 READY = "ready"
 """What it says once it is: a line on stdout. It goes on after one on stdin."""
@@ -127,7 +127,7 @@ class Generator:
         problem, wrong = "", False
         try:
             answer = asker.ask(self._requests[which])
-        except (Refused, OSError) as error:
+        except (ErrorAnswer, OSError) as error:
             problem = f"{type(error).__name__}: {error}"
         end = time.perf_counter_ns()
         if not problem and answer != self._answers[which]:
@@ -208,7 +208,7 @@ def main() -> None:
     requests = [(folder / name).read_bytes() for name in job["requests"]]
     try:
         print(json.dumps(Generator(wire, requests, job).run(_say_ready)))
-    except (Refused, OSError) as error:
+    except (ErrorAnswer, OSError) as error:
         print(json.dumps({"failed": str(error)}))
 
 

@@ -12,7 +12,7 @@ from converter.ir.model import TensorSpec
 from converter.runtime.session import Timing
 from converter.serving.address import Address, parse
 from converter.serving.tensors import Array
-from converter.serving.wire import Refused, Wire
+from converter.serving.wire import ErrorAnswer, Wire
 
 
 def wire_to(
@@ -64,7 +64,7 @@ def reaching(address: Address) -> Iterator[None]:
         raise UsageError(
             f"{address.place} doesn't answer: {error}", hint="Is the server there, and ready?"
         ) from error
-    except Refused as error:
+    except ErrorAnswer as error:
         raise ModelError(
             f"{address.place} refuses a request for {address.model}: {error}"
         ) from error

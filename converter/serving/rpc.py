@@ -20,7 +20,7 @@ from converter.serving.address import Address
 from converter.serving.http import TIMEOUT_S
 from converter.serving.tensors import DATATYPES, DTYPES, Array, from_bytes, from_values, name_of
 from converter.serving.tensors import to_bytes as raw
-from converter.serving.wire import Refused, Specs, Statistics, Wire, spec, sum_statistics
+from converter.serving.wire import ErrorAnswer, Specs, Statistics, Wire, spec, sum_statistics
 
 _SERVICE = "/inference.GRPCInferenceService/"
 _OPTIONS = (
@@ -45,7 +45,7 @@ class GrpcAsker:
             code = error.code()
             if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
                 raise ConnectionError(f"{code.name}: {error.details()}") from error
-            raise Refused(code.name, error.details() or "") from error
+            raise ErrorAnswer(code.name, error.details() or "") from error
 
     def close(self) -> None:
         self._channel.close()
@@ -117,7 +117,7 @@ class V2Rpc(Wire):
         request = schema.ModelStatisticsRequest(name=self.address.model)
         try:
             answer = self._once("ModelStatistics", request)
-        except Refused:
+        except ErrorAnswer:
             return None
         said = MessageToDict(
             schema.ModelStatisticsResponse.FromString(answer), preserving_proto_field_name=True

@@ -21,7 +21,7 @@ from converter.serving.tensors import (
     to_lists,
 )
 from converter.serving.tensors import to_bytes as raw
-from converter.serving.wire import Refused, Specs, Statistics, Wire, spec, sum_statistics
+from converter.serving.wire import ErrorAnswer, Specs, Statistics, Wire, spec, sum_statistics
 
 _LENGTH = "Inference-Header-Content-Length"
 _BINARY = "binary_tensor_data"
@@ -37,7 +37,7 @@ class HttpAsker:
         """The answer's body."""
         answer = self._connection.ask(request)
         if answer.status != 200:
-            raise Refused(str(answer.status), answer.body.decode(errors="replace"))
+            raise ErrorAnswer(str(answer.status), answer.body.decode(errors="replace"))
         return answer.body
 
     def close(self) -> None:
@@ -52,7 +52,7 @@ class V2(Wire):
 
     Raises:
         UsageError: Which model is meant isn't known.
-        Refused, OSError: The server doesn't say what it is asked.
+        ErrorAnswer, OSError: The server doesn't say what it is asked.
     """
 
     def __init__(self, address: Address) -> None:
@@ -121,7 +121,7 @@ class V2(Wire):
         """What ``/v2/models/NAME/stats`` says, where the server has that extension."""
         try:
             said = _get(self.address, f"{self._path}/stats")
-        except (Refused, ValueError):
+        except (ErrorAnswer, ValueError):
             return None
         return sum_statistics(said.get("model_stats", ()))
 
@@ -139,7 +139,7 @@ def _extensions(address: Address) -> Any:
     """What the server has of V2."""
     try:
         return dict(_get(address, "/v2")).get("extensions", ())
-    except (Refused, ValueError, TypeError) as error:
+    except (ErrorAnswer, ValueError, TypeError) as error:
         raise UsageError(
             f"{address.place} doesn't speak the Open Inference Protocol: GET /v2 gives {error}",
             hint="Plain JSON needs the whole address that requests are posted to: "
@@ -151,7 +151,7 @@ def _only_model(address: Address) -> str:
     """The name of the only model, by the model repository extension."""
     try:
         names = sorted({item["name"] for item in _get(address, "/v2/repository/index", "POST")})
-    except (Refused, ValueError, KeyError, TypeError):
+    except (ErrorAnswer, ValueError, KeyError, TypeError):
         names = []
     if len(names) == 1:
         return str(names[0])

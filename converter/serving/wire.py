@@ -14,7 +14,7 @@ from converter.serving.tensors import Array
 Specs = tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]
 
 
-class Refused(Exception):
+class ErrorAnswer(Exception):
     """A server's answer that is an error: its status and what it says."""
 
     def __init__(self, status: str, text: str) -> None:
@@ -26,7 +26,7 @@ class Asker(Protocol):
     """One connection."""
 
     def ask(self, request: bytes) -> bytes:
-        """Sends a request; raises Refused, or OSError where there is no answer."""
+        """Sends a request; raises ErrorAnswer, or OSError where there is no answer."""
 
     def close(self) -> None: ...
 

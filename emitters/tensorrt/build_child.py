@@ -33,7 +33,13 @@ from pathlib import Path
 from typing import Any
 
 from emitters.tensorrt.child_network import describe
-from emitters.tensorrt.child_settings import Missing, Refused, load_plugins, network_flags, set_up
+from emitters.tensorrt.child_settings import (
+    Missing,
+    SettingsError,
+    load_plugins,
+    network_flags,
+    set_up,
+)
 from emitters.tensorrt.child_threads import one_core
 from emitters.tensorrt.child_writing import write_and_digest
 
@@ -206,7 +212,7 @@ def told(error: Exception, log: list[tuple[str, str]]) -> dict[str, Any]:
     """An error as an answer has it."""
     kind = "dependency" if isinstance(error, (ImportError, OSError)) else "source"
     text = f"{type(error).__name__}: {error}"
-    if isinstance(error, Refused):
+    if isinstance(error, SettingsError):
         kind, text = error.kind, str(error)
     if isinstance(error, MemoryError) or (kind == "dependency" and unmapped(text)):
         kind = "memory"

@@ -28,7 +28,7 @@ class Missing(Exception):
         self.missing = dict(missing)
 
 
-class Refused(Exception):
+class SettingsError(Exception):
     """What can't be, said for users; ``kind`` as in :class:`converter.runtime.child.ChildError`."""
 
     def __init__(self, kind: str, message: str) -> None:
@@ -46,13 +46,15 @@ def load_plugins(trt: Any, logger: Any, paths: Iterable[Any]) -> None:
     """The library's own plugins where it has such, and those that were named.
 
     Raises:
-        Refused: One of them doesn't load.
+        SettingsError: One of them doesn't load.
     """
     if hasattr(trt, "init_libnvinfer_plugins"):
         trt.init_libnvinfer_plugins(logger, "")
     for path in paths:
         if trt.get_plugin_registry().load_library(str(path)) is None:
-            raise Refused("usage", f"--plugin {Path(path).name}: it can't be loaded as plugins")
+            raise SettingsError(
+                "usage", f"--plugin {Path(path).name}: it can't be loaded as plugins"
+            )
 
 
 def capability_name(text: str) -> str:
@@ -103,7 +105,7 @@ def set_up(
 
     Raises:
         Missing: The library lacks something that is asked for.
-        Refused: The library refuses a value, or an input's values decide shapes.
+        SettingsError: The library refuses a value, or an input's values decide shapes.
     """
     missing = missing_from(trt, options)
     if missing:
@@ -140,14 +142,14 @@ def _set_capabilities(trt: Any, config: Any, wanted: list[str]) -> None:
     for index, text in enumerate(wanted):
         name = capability_name(text)
         if not config.set_compute_capability(getattr(trt.ComputeCapability, name), index):
-            raise Refused("usage", f"--compute-capability {text}: the library refuses it")
+            raise SettingsError("usage", f"--compute-capability {text}: the library refuses it")
 
 
 def _require_shapes_known(network: Any, values: Mapping[str, Any]) -> None:
     for index in range(network.num_inputs):
         tensor = network.get_input(index)
         if tensor.is_shape_tensor and tensor.name not in values:
-            raise Refused(
+            raise SettingsError(
                 "source",
                 f"the values of the input {tensor.name} decide shapes, and no range of them is "
                 "known: give samples, or make it a constant",

@@ -31,7 +31,7 @@ ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredWeight:
     values: Array
     quant: Quant
 
@@ -94,7 +94,7 @@ def _tensor(weights: Tensor, axis: int, program: Program) -> Tensor | None:
     return Tensor(name, weights.shape, DataType.INT8, found.values, found.quant)
 
 
-def integers(weights: Array, axis: int) -> Stored | None:
+def integers(weights: Array, axis: int) -> StoredWeight | None:
     """Weights as int8 with a scale for each index of ``axis``; None where they aren't multiples
     of scales that make the largest 127."""
     others = tuple(place for place in range(weights.ndim) if place != axis)
@@ -106,4 +106,4 @@ def integers(weights: Array, axis: int) -> Stored | None:
     if np.any(np.abs(values * steps - weights) > ROUNDING * largest.reshape(shape)):
         return None
     points = np.zeros(scale.shape, np.int64)
-    return Stored(values.astype(np.int8), Quant(scale, points, axis))
+    return StoredWeight(values.astype(np.int8), Quant(scale, points, axis))

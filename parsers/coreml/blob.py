@@ -52,7 +52,7 @@ _BITS = {
 
 
 @dataclass(frozen=True)
-class Stored:
+class BlobTensor:
     """One tensor of the file.
 
     Attributes:
@@ -147,7 +147,7 @@ class Blob:
         if version != _VERSION:
             raise ModelError(f"{path.name} is no file of weights of version {_VERSION}: {version}")
 
-    def at(self, offset: int) -> Stored:
+    def at(self, offset: int) -> BlobTensor:
         """The tensor whose record lies at an offset.
 
         Raises:
@@ -166,7 +166,7 @@ class Blob:
             )
         if place + size > self._size:
             raise self._cut(place + size)
-        return Stored(self.path, place, size, kind, unused)
+        return BlobTensor(self.path, place, size, kind, unused)
 
     def _cut(self, end: int) -> ModelError:
         return ModelError(

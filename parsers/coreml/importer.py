@@ -15,7 +15,7 @@ from parsers.coreml.imported import Imported, graph_of, output
 from parsers.coreml.inputs import named_inputs
 from parsers.coreml.opened import PROGRAM, Opened, open_file
 from parsers.coreml.operation import Named, Operation, Values, type_of
-from parsers.coreml.reader import Names, Reader
+from parsers.coreml.reader import Reader, SharedNames
 from parsers.coreml.refusal import MISFITS, Refusal, misfit
 from parsers.coreml.registry import reading_of
 
@@ -64,7 +64,7 @@ def _imported(opened: Opened, function: str | None) -> Imported:
 def import_program(function: Any, told: Any, parts: Package, name: str) -> Imported:
     """A function of a ``MIL.proto`` program, whose inputs a description tells of."""
     block = function.block_specializations[function.opset]
-    reader, values, refused = Reader(Names()), Values(Blobs(parts)), list[Unsupported]()
+    reader, values, refused = Reader(SharedNames()), Values(Blobs(parts)), list[Unsupported]()
     reader.read_block = lambda inner, part: read_block(inner, values, part, refused)
     reader.target = _target(function.opset)
     inputs = named_inputs([Named(i.name, type_of(i.type)) for i in function.inputs], told)

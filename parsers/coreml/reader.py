@@ -26,8 +26,8 @@ def _no_blocks(reader: Reader, block: Any) -> None:
     raise Refusal("there are blocks where none were expected")
 
 
-class Names:
-    """Names of values and nodes, which a whole model shares."""
+class SharedNames:
+    """SharedNames of values and nodes, which a whole model shares."""
 
     def __init__(self) -> None:
         self._taken: set[str] = set()
@@ -57,8 +57,8 @@ class Reader:
         lists_grow: Whether the program has lists without a fixed length (of the outermost reader).
     """
 
-    def __init__(self, names: Names | None = None, outer: Reader | None = None) -> None:
-        self.names: Names = names or (Names() if outer is None else outer.names)
+    def __init__(self, names: SharedNames | None = None, outer: Reader | None = None) -> None:
+        self.names: SharedNames = names or (SharedNames() if outer is None else outer.names)
         self.nodes: list[onnx_ir.Node] = []
         self.initializers: list[onnx_ir.Value] = []
         self.outer = outer

@@ -45,8 +45,8 @@ def tensor_type(dtype: str) -> onnx_ir.TensorType:
     return onnx_ir.TensorType(DTYPES[dtype])
 
 
-class Names:
-    """Names of one model's values, or of its nodes, each given once."""
+class UniqueNames:
+    """UniqueNames of one model's values, or of its nodes, each given once."""
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
         self._taken = set(taken)
@@ -68,12 +68,12 @@ class Builder:
     Constants all go to the main graph, which bodies see: so equal ones are one.
     """
 
-    def __init__(self, names: Names, parent: Builder | None = None) -> None:
+    def __init__(self, names: UniqueNames, parent: Builder | None = None) -> None:
         self.names = names
         self.nodes: list[onnx_ir.Node] = []
         self.prefix = ""
         self._root: Builder = parent._root if parent else self
-        self._node_names = Names()
+        self._node_names = UniqueNames()
         self._initializers: list[onnx_ir.Value] = []
         self._shared: dict[tuple[str, tuple[int, ...], bytes], onnx_ir.Value] = {}
 

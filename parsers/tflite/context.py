@@ -20,7 +20,7 @@ from parsers.tflite import stored
 from parsers.tflite.builder import DTYPES, Builder
 from parsers.tflite.model import Array, Operator, Subgraph, Tensor
 from parsers.tflite.registry import Refusal
-from parsers.tflite.stored import Stored
+from parsers.tflite.stored import StoredConstant
 
 if TYPE_CHECKING:
     from parsers.tflite.lowering import Lowerer
@@ -45,7 +45,7 @@ class Scope:
     builder: Builder
     lowerer: Lowerer
     values: dict[int, onnx_ir.Value] = field(default_factory=dict)
-    constants: dict[int, Stored] = field(default_factory=dict)
+    constants: dict[int, StoredConstant] = field(default_factory=dict)
     raws: dict[int, onnx_ir.Value] = field(default_factory=dict)
     reals: dict[int, onnx_ir.Value] = field(default_factory=dict)
     permuted: dict[tuple[int, tuple[int, ...]], onnx_ir.Value] = field(default_factory=dict)
@@ -132,7 +132,7 @@ class Context:
 
     # -- inputs --------------------------------------------------------------------
 
-    def known(self, i: int) -> Stored | None:
+    def known(self, i: int) -> StoredConstant | None:
         """What input ``i`` holds, where that is constant."""
         tensor = self.input(i)
         if tensor.index in self.scope.constants:
@@ -140,8 +140,8 @@ class Context:
         if tensor.index in self.scope.values:
             return None
         if tensor.data is None and 0 in tensor.shape:  # no elements, so no buffer in the file
-            return Stored.of(replace(tensor, data=np.zeros(tensor.shape, tensor.dtype)))
-        return None if tensor.data is None else Stored.of(tensor)
+            return StoredConstant.of(replace(tensor, data=np.zeros(tensor.shape, tensor.dtype)))
+        return None if tensor.data is None else StoredConstant.of(tensor)
 
     def raw(self, i: int) -> onnx_ir.Value:
         """Input ``i`` as it is stored: integers where it is quantized."""
@@ -252,7 +252,7 @@ class Context:
         self.scope.values[tensor.index] = value
         self.scope.reals.pop(tensor.index, None)
 
-    def set_constant(self, i: int, constant: Stored) -> None:
+    def set_constant(self, i: int, constant: StoredConstant) -> None:
         """Output ``i``, where it is known: consumers see a constant."""
         self.scope.constants[self.operator.outputs[i]] = constant
 

@@ -10,7 +10,7 @@ import onnx_ir.passes.common
 from converter.errors import ModelError, Unsupported, UnsupportedError
 from converter.ir.inference import infer
 from converter.ir.model import BATCH, IR_VERSION, OPSET
-from parsers.tflite.builder import Builder, Names, tensor_type
+from parsers.tflite.builder import Builder, UniqueNames, tensor_type
 from parsers.tflite.context import Scope
 from parsers.tflite.lowering import Lowerer, tensor_value
 from parsers.tflite.model import Subgraph, Tensor, TfliteModel
@@ -30,7 +30,7 @@ def unsupported(model: TfliteModel, subgraph: int) -> list[Unsupported]:
     tensors = {i: main.tensors[i] for i in main.inputs}
     refused, inputs = _typed_inputs({f"tensor_{i}": i for i in main.inputs}, tensors)
     lowerer = Lowerer(model)
-    scope = lowerer.run(subgraph, Builder(Names()), inputs)
+    scope = lowerer.run(subgraph, Builder(UniqueNames()), inputs)
     return [*refused, *lowerer.unsupported, *_unsupported_outputs(scope, main.outputs)]
 
 
@@ -51,7 +51,7 @@ def import_model(
         ModelError: An input of the subgraph has no name in ``inputs``.
     """
     main = model.subgraphs[subgraph]
-    names = Names([*inputs, *outputs])
+    names = UniqueNames([*inputs, *outputs])
     builder = Builder(names)
     refused, given = _typed_inputs(inputs, {i: main.tensors[i] for i in inputs.values()})
     lowerer = Lowerer(model)

@@ -21,7 +21,7 @@ _QUANTIZED = (*_NARROW, "int16")
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredConstant:
     """A constant.
 
     Attributes:
@@ -39,7 +39,7 @@ class Stored:
     folded: bool = False
 
     @classmethod
-    def of(cls, tensor: Tensor) -> Stored:
+    def of(cls, tensor: Tensor) -> StoredConstant:
         """The value of a constant tensor."""
         assert tensor.data is not None
         quantization = tensor.quantization if is_quantized(tensor) else None
@@ -51,7 +51,7 @@ class Stored:
             return self.data.astype(np.float32) if self.folded else self.data
         return numbers(self.data, self.quantization)
 
-    def permuted(self, permutation: Sequence[int]) -> Stored:
+    def permuted(self, permutation: Sequence[int]) -> StoredConstant:
         """With its dimensions permuted, and the axis of its scales with them."""
         data = np.ascontiguousarray(np.transpose(self.data, permutation))
         quantization = self.quantization
@@ -130,7 +130,7 @@ def dequantize(
 def quantize(
     builder: Builder, value: onnx_ir.Value, dtype: str, quantization: Quantization
 ) -> onnx_ir.Value:
-    """Stored integers out of real numbers."""
+    """StoredConstant integers out of real numbers."""
     if dtype in _NARROW:
         scale, zero = _scale(builder, quantization), _zero_point(builder, quantization, dtype)
         inputs = [value, scale, zero]

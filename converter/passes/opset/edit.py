@@ -26,8 +26,8 @@ class NotAdaptable(Exception):
         self.remedy = remedy
 
 
-class Names:
-    """Names that no value of a model has yet."""
+class FreshNames:
+    """FreshNames that no value of a model has yet."""
 
     def __init__(self, model: onnx_ir.Model) -> None:
         self._taken = {
@@ -63,7 +63,7 @@ class Edit:
         node: onnx_ir.Node,
         version: int,
         inferred: Mapping[onnx_ir.Value, Inferred],
-        names: Names,
+        names: FreshNames,
     ) -> None:
         self.node = node
         self.version = version

@@ -16,7 +16,7 @@ from converter.passes.base import ModelPass
 from converter.passes.cleanup.naming import name_nodes
 from converter.passes.opset import downgrade as opset_lowering
 from converter.passes.opset.adapters import ADAPTERS
-from converter.passes.opset.edit import Edit, Names, NotAdaptable
+from converter.passes.opset.edit import Edit, FreshNames, NotAdaptable
 from converter.text.words import one_line
 
 OLDEST = 7
@@ -125,7 +125,7 @@ def _adapt(model: onnx_ir.Model) -> bool:
     ]
     if not waiting:
         return False
-    inferred, names = infer(model), Names(model)
+    inferred, names = infer(model), FreshNames(model)
     items = []
     for node in waiting:
         name, op_type = node.name or "", node.op_type

@@ -123,14 +123,14 @@ def _graph_problems(file: Mapping[str, Any]) -> Iterator[Unsupported]:
 
 
 @dataclass(frozen=True)
-class Names:
+class BackendNames:
     """What the backend calls the model's inputs and outputs, by the model's names."""
 
     inputs: Mapping[str, str]
     outputs: Mapping[str, str]
 
     @classmethod
-    def of(cls, model: Model, target: str) -> Names:
+    def of(cls, model: Model, target: str) -> BackendNames:
         """Those of forward's arguments and of outputs by their places; a signature's own."""
         if target != "torchscript":
             return cls(
@@ -197,7 +197,7 @@ def _spec(spec: TensorSpec, names: Mapping[str, str]) -> TensorSpec:
 class NamedSamples(Samples):
     """Samples under the backend's names."""
 
-    def __init__(self, samples: Samples, names: Names) -> None:
+    def __init__(self, samples: Samples, names: BackendNames) -> None:
         self._samples, self._names = samples, names.inputs
         self.origin, self.random = samples.origin, samples.random
         self.of_images, self.label_names = samples.of_images, samples.label_names
@@ -214,7 +214,7 @@ class NamedSamples(Samples):
 class NamedSession:
     """A session under the backend's names."""
 
-    def __init__(self, session: Session, names: Names) -> None:
+    def __init__(self, session: Session, names: BackendNames) -> None:
         self._session, self._names = session, names
         self._back = {new: old for old, new in names.inputs.items()}
         self.inputs = tuple(_spec(spec, names.inputs) for spec in session.inputs)
@@ -237,7 +237,7 @@ class NamedSession:
         self._session.close()
 
 
-def open_session(artifact: Artifact, request: TritonRequest, names: Names) -> Session:
+def open_session(artifact: Artifact, request: TritonRequest, names: BackendNames) -> Session:
     """The file in its framework, under the backend's names.
 
     Raises:

@@ -13,6 +13,7 @@ from converter.runtime.session import Session
 from converter.samples import Samples
 from emitters.serving.files import link_or_copy
 from emitters.serving.triton import as_is
+from emitters.serving.triton.as_is import BackendNames
 from emitters.serving.triton.folder import Folder
 from emitters.serving.triton.request import TritonRequest
 
@@ -30,7 +31,7 @@ class SourceFolder(Folder):
     ) -> None:
         target = artifact.target
         as_is.require_servable(model, target, request)
-        self.names = as_is.Names.of(model, target)
+        self.names = BackendNames.of(model, target)
         self.framework = model.source
         self.backend = as_is.BACKENDS[target]
         named = self.names.model(model), as_is.NamedSamples(samples, self.names)

@@ -8,7 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from emitters.tensorrt.child_network import describe
-from emitters.tensorrt.child_settings import Missing, Refused, load_plugins, network_flags, set_up
+from emitters.tensorrt.child_settings import (
+    Missing,
+    SettingsError,
+    load_plugins,
+    network_flags,
+    set_up,
+)
 from emitters.tensorrt.engine_script.refusals import DEPENDENCY, MODEL, Stopped, shown
 
 COMPUTES_IN = {"fp16": "float16", "bf16": "bfloat16", "int8": "int8"}
@@ -77,7 +83,7 @@ def build_plan(
     title = f"{trt.__name__} {trt.__version__}"
     try:
         load_plugins(trt, log, plugins)
-    except Refused as error:
+    except SettingsError as error:
         raise Stopped(DEPENDENCY, f"{title}: {error}", log.kept) from None
     builder = trt.Builder(log)
     network = builder.create_network(network_flags(trt))
@@ -91,7 +97,7 @@ def build_plan(
         lacking = [f"{name}: {why}" for name, why in error.missing.items()]
         title += " lacks what the engine is locked with"
         raise Stopped(DEPENDENCY, title, lacking) from None
-    except (Refused, ValueError) as error:
+    except (SettingsError, ValueError) as error:
         raise Stopped(MODEL, f"{title} refuses the settings: {error}", log.kept[-20:]) from None
     plan = builder.build_serialized_network(network, config)
     if plan is None:

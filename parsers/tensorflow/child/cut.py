@@ -68,7 +68,9 @@ class Cut:
     def _text(self, tensor: str, info: TensorInfo) -> Used:
         return Used("", self._graph.node(tensor, info.name))
 
-    def opened(self, kind: str, stored: Mapping[str, tf_restore.Stored], reader: Any) -> Opened:
+    def opened(
+        self, kind: str, stored: Mapping[str, tf_restore.CheckpointTensor], reader: Any
+    ) -> Opened:
         """The function, with the variables' values. Raises usage where some have none."""
         outputs = [name for _, name in self._outputs]
         graph = self._flat(outputs)

@@ -24,7 +24,9 @@ _GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 _VALUE = "VARIABLE_VALUE"
 
 
-def stored(graph: Graph, objects: Any, reader: Any, what: str) -> dict[str, tf_restore.Stored]:
+def stored(
+    graph: Graph, objects: Any, reader: Any, what: str
+) -> dict[str, tf_restore.CheckpointTensor]:
     """What each variable's node has in the checkpoint, where a function captures it.
 
     `objects` is the file's SavedObjectGraph; `reader` is None where there is no checkpoint. Raises
@@ -34,7 +36,7 @@ def stored(graph: Graph, objects: Any, reader: Any, what: str) -> dict[str, tf_r
         return {}
     keys = _keys(objects.nodes, _objects(reader, what).nodes)
     return {
-        name: tf_restore.Stored(keys[place])
+        name: tf_restore.CheckpointTensor(keys[place])
         for name, place in _captured(graph, objects)
         if place in keys
     }

@@ -21,7 +21,7 @@ _ASSIGNS = ("Assign", "AssignVariableOp")
 _PASSING = ("Identity", "Reshape")
 
 
-class Stored(NamedTuple):
+class CheckpointTensor(NamedTuple):
     """A tensor of a checkpoint: its key, and which part of it ("" for all)."""
 
     key: str
@@ -35,9 +35,9 @@ class _Scope(NamedTuple):
     arguments: Mapping[str, str]
 
 
-def restored(graph: Graph, operation: str) -> dict[str, Stored]:
+def restored(graph: Graph, operation: str) -> dict[str, CheckpointTensor]:
     """What each variable's node is restored from by the operation of that name."""
-    found: dict[str, Stored] = {}
+    found: dict[str, CheckpointTensor] = {}
     nodes = {node.name: node for node in graph.reachable([operation])}
     scopes = [_Scope(nodes, {})]
     while scopes:
@@ -61,7 +61,7 @@ def _entered(graph: Graph, scope: _Scope, node: Any) -> list[_Scope]:
     return [_Scope({n.name: n for n in function.node_def}, dict(zip(arguments, given)))]
 
 
-def _note(scope: _Scope, assign: Any, found: dict[str, Stored]) -> None:
+def _note(scope: _Scope, assign: Any, found: dict[str, CheckpointTensor]) -> None:
     target = assign.input[0]
     variable = node_name(scope.arguments.get(target, target))
     stored = _source(scope, assign.input[1])
@@ -69,7 +69,7 @@ def _note(scope: _Scope, assign: Any, found: dict[str, Stored]) -> None:
         found[variable] = stored
 
 
-def _source(scope: _Scope, tensor: str) -> Stored | None:
+def _source(scope: _Scope, tensor: str) -> CheckpointTensor | None:
     """What RestoreV2 reads for a tensor, or None where it comes from elsewhere."""
     node = scope.nodes.get(node_name(tensor))
     while node is not None and node.op in _PASSING:
@@ -81,7 +81,7 @@ def _source(scope: _Scope, tensor: str) -> Stored | None:
     keys, parts = (_strings(scope, node.input[i]) for i in (1, 2))
     if index >= len(keys):
         return None
-    return Stored(keys[index], parts[index] if index < len(parts) else "")
+    return CheckpointTensor(keys[index], parts[index] if index < len(parts) else "")
 
 
 def _strings(scope: _Scope, tensor: str) -> list[str]:
@@ -107,7 +107,7 @@ def open_checkpoint(prefix: Path, what: str) -> Any:
 
 
 def values(
-    nodes: Iterable[Any], stored: Mapping[str, Stored], reader: Any, what: str
+    nodes: Iterable[Any], stored: Mapping[str, CheckpointTensor], reader: Any, what: str
 ) -> dict[str, Any]:
     """A tf.Variable (a tensor for a reference variable) by node for each variable.
 
@@ -119,7 +119,7 @@ def values(
     found: dict[str, Any] = {}
     missing = []
     for node in nodes:
-        entry = stored.get(node.name) or Stored(_own_key(node))
+        entry = stored.get(node.name) or CheckpointTensor(_own_key(node))
         if entry.key not in shapes:
             missing.append(node.name if reader is None else f"{node.name} (as {entry.key})")
             continue
