@@ -201,7 +201,8 @@ The most that the command's processes keep resident while they convert and check
 large matrices, whose weights lie in a file of their own (`bench/resident.py`): mapped pages count,
 and what several processes share counts once. A row gives it as a share of the weights' bytes, after
 what the same command takes for one small matrix, which stands beside it; then its time, beside
-float32's for that target.
+float32's for that target. LiteRT's own part is twice the weights in float32: the file's, and those
+that XNNPACK packs of them.
 """),
 }  # fmt: skip
 """By the names on the command line, in the page's order."""

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from math import prod
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
 
 _LARGE = 600_000_000
 """Bytes of weights from which a program isn't rewritten: in float32 it might not fit a protobuf."""
+
+_MAPPED = 256 << 20
+"""Bytes of weights from which those that are widened lie in a file."""
 
 Array = np.ndarray[Any, Any]
 Arrays = Mapping[str, Array]
@@ -144,6 +148,9 @@ class ReadBackSession(PackageSession):
         if self._rounded:
             fill_in(model.graph)  # what is rounded is known by its type
             model = strict(model)
+        self._folder = TemporaryDirectory(prefix="modelyard-")
+        if model.weight_bytes() > _MAPPED:
+            model.write_converted(Path(self._folder.name) / "widened.data")
         self._session = OrtSession(
             model.graph, threads=request.threads, prepack=not frugal, exact=True
         )
@@ -164,6 +171,7 @@ class ReadBackSession(PackageSession):
     def close(self) -> None:
         """Closes ONNX Runtime's session."""
         self._session.close()
+        self._folder.cleanup()
 
     def _call(self, given: Arrays) -> dict[str, Array]:
         return self._session.run(given)

@@ -29,6 +29,10 @@ DIMENSIONS = "modelyard.dimensions"
 """Name of the metadata that holds the names of free dimensions, which the format has no place for:
 JSON, the shape of each input and output by its name."""
 
+LARGE = 256 << 20
+"""Bytes of a file from which its process doesn't wait for the next one: it holds them, and packed
+weights beside them."""
+
 _idle: list[Worker] = []
 
 
@@ -65,6 +69,7 @@ class LiteRTSession:
         except IndexError:  # none, or another thread took the last
             self._worker = _start()
         self._broken = False
+        self._large = path.stat().st_size > LARGE
         self._told = None if xnnpack else ""
         signature = _signature(path)
         self.inputs, self.outputs = signature["inputs"], signature["outputs"]
@@ -110,9 +115,9 @@ class LiteRTSession:
         return {int(number): tuple(shape) for number, shape in found.items()}
 
     def close(self) -> None:
-        """Hands the process to the next file."""
+        """Hands the process to the next file; one that holds a large file ends."""
         self._folder.cleanup()
-        if self._broken:
+        if self._broken or self._large:
             self._worker.close()
         else:
             _idle.append(self._worker)

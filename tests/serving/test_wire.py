@@ -197,7 +197,7 @@ def test_what_is_wrong_or_an_error_is_counted() -> None:
         found = generate(place, lambda: before.append(count[0]))
     assert before == [3 + JOB["connections"]]
     assert (found["n"], found["errors"], found["wrong"]) == (180, 20, 20)
-    assert list(found["error_texts"]) == ["Refused: 500: out of memory"]  # type: ignore[call-overload]
+    assert list(found["error_texts"]) == ["ErrorAnswer: 500: out of memory"]  # type: ignore[call-overload]
 
 
 def test_rounding_is_not_wrong() -> None:

@@ -35,8 +35,19 @@ def strict(lowered: Model) -> Model:
 def _widen_constant(value: onnx_ir.Value) -> None:
     tensor = value.const_value
     if tensor is not None and tensor.dtype in HALVES:
-        value.const_value = onnx_ir.Tensor(tensor.numpy().astype(np.float32), name=value.name)
+        value.const_value = _widened(tensor, value.name)
         value.type = onnx_ir.TensorType(FLOAT)
+
+
+def _widened(tensor: onnx_ir.TensorProtocol, name: str | None) -> onnx_ir.TensorProtocol:
+    """The same numbers in float32; of a tensor in a file, whenever they are asked for."""
+
+    def now() -> onnx_ir.TensorProtocol:
+        return onnx_ir.Tensor(tensor.numpy().astype(np.float32), name=name)
+
+    if not isinstance(tensor, onnx_ir.ExternalTensor):
+        return now()
+    return onnx_ir.LazyTensor(now, FLOAT, onnx_ir.Shape(tensor.shape.numpy()), name=name)
 
 
 def _round(node: onnx_ir.Node, value: onnx_ir.Value) -> None:
