@@ -24,7 +24,6 @@ from converter.errors import (
 )
 from converter.report.words import printable
 
-
 _DETAILS = 200
 """Lines of details that are shown."""
 

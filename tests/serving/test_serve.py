@@ -8,12 +8,14 @@ import signal
 import socket
 import ssl
 import subprocess
+import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
+import psutil
 import pytest
 
 from converter import api
@@ -296,6 +298,24 @@ def test_it_ends_with_all_that_it_started(made: Path, number: signal.Signals) ->
     _, err = process.communicate(timeout=60)
     assert process.returncode == 0 and "Traceback" not in err, err
     assert not [pid for pid in family if Path(f"/proc/{pid}").exists()]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("killed", ["the command", "its child", "the server"])
+def test_no_shared_memory_is_left_where_one_is_killed(made: Path, killed: str) -> None:
+    """Of the server's backends; the command has a child that does everything."""
+    before = set(Path("/dev/shm").glob("modelyard-*"))
+    process, said = started(made / "out")
+    regions = set(Path("/dev/shm").glob("modelyard-*")) - before
+    server = int(str(said["pid"]))
+    numbers = {"the command": process.pid, "its child": psutil.Process(server).ppid()}
+    assert regions and numbers["its child"] != process.pid
+    os.kill(numbers.get(killed, server), signal.SIGKILL)
+    process.communicate(timeout=60)
+    deadline = time.monotonic() + 20
+    while any(region.exists() for region in regions):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
 
 
 @pytest.mark.slow
