@@ -222,6 +222,14 @@ def test_a_million_nodes(tmp_path: Path) -> None:
     assert took.seconds < 20
 
 
+def test_a_hundred_thousand_initializers(tmp_path: Path) -> None:
+    model = parsed(RELU)
+    values = ({"name": f"w{i}", "data_type": 1, "raw_data": bytes(4)} for i in range(10**5))
+    model.graph.initializer.extend(onnx.TensorProto(**value) for value in values)
+    onnx.save(model, tmp_path / "m.onnx")
+    refused(tmp_path, 3, "inspect m.onnx", "100,000 initializers, and at most 50,000 are taken")
+
+
 # -- ended ---------------------------------------------------------------------------------
 
 

@@ -1,4 +1,4 @@
-"""Files of frameworks that ask for much, or lead out of themselves: refused before they are read."""
+"""Files of frameworks that ask for much, or lead out of themselves: refused before it is made."""
 
 from __future__ import annotations
 
