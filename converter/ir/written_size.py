@@ -27,7 +27,8 @@ def check_size(proto: onnx.ModelProto, name: str) -> None:
         name: The file's name, for messages.
 
     Raises:
-        ModelError: A function calls itself; nodes or initializers are too many, or calls too large or too deep.
+        ModelError: A function calls itself; nodes or initializers are too many, or calls too large
+            or too deep.
     """
     count = sum(1 for _ in all_nodes(proto.graph.node))
     if count > MOST_NODES:
