@@ -99,8 +99,8 @@ def _fixed_roots() -> tuple[str, ...]:
 
 
 def _roots() -> tuple[str, ...]:
-    here = Path.cwd()
-    return (*_fixed_roots(), str(here)) if len(here.parts) > 1 else _fixed_roots()
+    here = os.getcwd()  # noqa: PTH109 - asked for each text
+    return (*_fixed_roots(), here) if here != "/" else _fixed_roots()
 
 
 def _strings(value: Any, where: str) -> Iterator[tuple[str, str]]:

@@ -12,6 +12,10 @@ MOST_NODES = 200_000
 write. Each is a tenth of a millisecond in every shape inference, so that to inspect so many takes
 about a minute. 30 functions that call each other twice are 2**30."""
 
+MOST_INITIALIZERS = 50_000
+"""Initializers of a graph: ONNX Runtime takes two minutes for so many, and four times as long for
+twice as many. Exporters write some ten thousand, where a model has many experts."""
+
 MOST_BYTES = 4 << 30
 """Bytes that they may come to, as they lie in the file: each call has a function's constants."""
 

@@ -14,6 +14,10 @@ MOST_NUMBERS = 1 << 48
 """Numbers in one at most: processors address as many bytes."""
 
 
+LONGEST_NAME = 10_000
+"""Characters of a name at most: a zip archive's member has no more than 65,535 bytes."""
+
+
 def require_possible(model: Model) -> None:
     """Refuses a model with inputs or outputs that can't be held in memory, of whatever machine.
 
@@ -23,10 +27,13 @@ def require_possible(model: Model) -> None:
     found = []
     for kind, specs in (("input", model.inputs), ("output", model.outputs)):
         for spec in specs:
+            if (length := len(spec.name)) > LONGEST_NAME:
+                why = f"a name of {length:,} characters, of at most {LONGEST_NAME:,}"
+                found.append(f"{kind} {spec.name}: {why}")
             if why := impossible(spec.shape or ()):
                 found.append(f"{kind} {spec.name}: {why}")
     if found:
-        raise ModelError("the model has inputs or outputs of impossible shapes", details=found)
+        raise ModelError("the model has inputs or outputs that can't be", details=found)
 
 
 def impossible(shape: tuple[int | str, ...]) -> str:

@@ -5,7 +5,14 @@ from __future__ import annotations
 import onnx
 
 from converter.errors import ModelError
-from converter.ir.calls import DEEPEST, MOST_BYTES, MOST_NODES, CircleError, written_out
+from converter.ir.calls import (
+    DEEPEST,
+    MOST_BYTES,
+    MOST_INITIALIZERS,
+    MOST_NODES,
+    CircleError,
+    written_out,
+)
 from converter.ir.onnx_walk import all_nodes
 
 _Key = tuple[str, str, str]
@@ -13,18 +20,24 @@ _MAIN: _Key = ("", "", "")
 
 
 def check_size(proto: onnx.ModelProto, name: str) -> None:
-    """Refuses a model of too many nodes, the calls of its functions written out.
+    """Refuses a model of too many initializers, or nodes, the calls of its functions written out.
 
     Args:
         proto: The model.
         name: The file's name, for messages.
 
     Raises:
-        ModelError: A function calls itself; nodes are too many, or calls too large or too deep.
+        ModelError: A function calls itself; nodes or initializers are too many, or calls too large
+            or too deep.
     """
     count = sum(1 for _ in all_nodes(proto.graph.node))
     if count > MOST_NODES:
         raise ModelError(f"{name} has {count:,} nodes, and at most {MOST_NODES:,} are taken")
+    weights = len(proto.graph.initializer)
+    if weights > MOST_INITIALIZERS:
+        raise ModelError(
+            f"{name} has {weights:,} initializers, and at most {MOST_INITIALIZERS:,} are taken"
+        )
     if proto.functions:
         _check_functions(proto, name)
 

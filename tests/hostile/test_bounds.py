@@ -20,6 +20,7 @@ from converter.ir import constant_size
 from converter.ir.model import TensorSpec
 from converter.runtime import memory
 from converter.samples.table import TableSamples
+from converter.text.words import middle, printable
 from tests.acceptance.cli import small_cnn, written
 from tests.hostile.broken import calling, chain, parsed
 from tests.hostile.watching import MB, Took, watched
@@ -105,6 +106,9 @@ EXPANDED = """g (float[batch, 4] x) => (float[batch, 4] y)
 DOUBLED = f"""g (float[batch, 4] x) => (float[batch, 4] y) <TYPE[1] t0 = {{1}}> {{
     {" ".join(f"t{i + 1} = Concat <axis = 0> (t{i}, t{i})" for i in range(41))}
     r = ReduceMax <keepdims = 0> (t41) f = Cast <to = 1> (r) y = Add (x, f) }}"""
+TURNED = """g (float[batch, 4] x) => (float[batch, 4] y) <int64[2] sizes = {60000, 60000}> {
+    a = Neg (sizes) b = Neg (a) c = ConstantOfShape (b) r = ReduceSum <keepdims = 0> (c)
+    y = Add (x, r) }"""
 OVERFLOWING = f"g (float[{1 << 33}, {1 << 33}] x) => (float[1, 1] y) {{ y = ReduceSum (x) }}"
 
 
@@ -112,8 +116,10 @@ OVERFLOWING = f"g (float[{1 << 33}, {1 << 33}] x) => (float[1, 1] y) {{ y = Redu
     (EXPANDED, "Expand (e): [60000,60000] is 14,400,000,000 bytes"),
     (DOUBLED.replace("TYPE", "float"), "out of 4 bytes of weights"),
     (DOUBLED.replace("TYPE", "int64"), "out of 8 bytes of weights"),
+    (TURNED, "ConstantOfShape (c): [60000,60000] is 14,400,000,000 bytes"),
     (OVERFLOWING, "[8589934592, 8589934592], more numbers than memory has addresses"),
-], ids=["a constant", "Concats", "Concats of integers", "an input"])  # fmt: skip
+], ids=["a constant", "Concats", "Concats of integers", "what inference can't follow",
+        "an input"])  # fmt: skip
 def test_gigabytes_out_of_little(tmp_path: Path, text: str, says: str) -> None:
     written(tmp_path / "m.onnx", text)
     refused(tmp_path, 3, "convert m.onnx", says)
@@ -214,6 +220,14 @@ def test_a_million_nodes(tmp_path: Path) -> None:
     assert took.code == 3
     assert "m.onnx has 1,000,000 nodes, and at most 200,000 are taken" in took.err
     assert took.seconds < 20
+
+
+def test_a_hundred_thousand_initializers(tmp_path: Path) -> None:
+    model = parsed(RELU)
+    values = ({"name": f"w{i}", "data_type": 1, "raw_data": bytes(4)} for i in range(10**5))
+    model.graph.initializer.extend(onnx.TensorProto(**value) for value in values)
+    onnx.save(model, tmp_path / "m.onnx")
+    refused(tmp_path, 3, "inspect m.onnx", "100,000 initializers, and at most 50,000 are taken")
 
 
 # -- ended ---------------------------------------------------------------------------------
@@ -343,3 +357,24 @@ def test_the_limit_of_a_control_group(
     reserve = 1_000_000_000 // 16
     assert found.room(100_000_000) == 900_000_000 - reserve
     assert found.room(400_000_000) == 500_000_000 - reserve  # others in the group have 100 MB
+
+
+# -- names ---------------------------------------------------------------------------------
+
+LONG = "n" * 2_000_000
+
+
+@pytest.mark.parametrize("command", ["inspect", "convert"])
+def test_a_name_of_megabytes_is_cut(tmp_path: Path, command: str) -> None:
+    written(tmp_path / "m.onnx", RELU.replace(" x", f" {LONG}").replace("(x)", f"({LONG})"))
+    took = watched(command, "m.onnx", "--no-bench" if command == "convert" else "--json",
+                   cwd=tmp_path)  # fmt: skip
+    assert took.code == (3 if command == "convert" else 0) and len(took.err) < 3000
+    assert command == "inspect" or "a name of 2,000,000 characters, of at most 10,000" in took.err
+    assert took.peak < SMALL
+
+
+def test_what_is_shown_of_a_long_text() -> None:
+    assert printable(f"a {LONG} b") == f"a {middle(LONG, 1000)} b"
+    assert len(printable("name " * 10**6)) == 20_000
+    assert printable("a " * 4000) == "a " * 4000

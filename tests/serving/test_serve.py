@@ -8,6 +8,7 @@ import signal
 import socket
 import ssl
 import subprocess
+import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import suppress
@@ -15,6 +16,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
+import psutil
 import pytest
 
 from converter import api
@@ -302,6 +304,7 @@ def test_it_ends_with_all_that_it_started(made: Path, number: signal.Signals) ->
 @pytest.mark.slow
 def test_a_server_that_a_request_ends_is_started_again(made: Path) -> None:
     """Three times, each told; then it ends as it does without."""
+    before = set(Path("/dev/shm").glob("modelyard-*"))
     process, said = started(made / "out")
     url = str(said["addresses"]["v2"])  # type: ignore[index]
     nested = asking(data="@").replace(b'"@"', b"[" * 50_000 + b"]" * 50_000)
@@ -324,6 +327,27 @@ def test_a_server_that_a_request_ends_is_started_again(made: Path) -> None:
             enumerate(lines[::2], 1)]  # fmt: skip
     names = [line.split("was ended by ")[1].split(";")[0] for line in lines[::2]]
     assert all(told) and names == ["SIGABRT", "SIGSEGV", "SIGKILL"], lines
+    assert set(Path("/dev/shm").glob("modelyard-*")) <= before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("killed", ["the command", "its child"])
+def test_no_shared_memory_is_left_where_one_is_killed(made: Path, killed: str) -> None:
+    """Of the server's backends; the command has a child that does everything."""
+    before = set(Path("/dev/shm").glob("modelyard-*"))
+    process, said = started(made / "out")
+    regions = set(Path("/dev/shm").glob("modelyard-*")) - before
+    numbers = {
+        "the command": process.pid,
+        "its child": psutil.Process(int(str(said["pid"]))).ppid(),
+    }
+    assert regions and numbers["its child"] != process.pid
+    os.kill(numbers[killed], signal.SIGKILL)
+    process.communicate(timeout=60)
+    deadline = time.monotonic() + 20
+    while any(region.exists() for region in regions):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
 
 
 @pytest.mark.slow

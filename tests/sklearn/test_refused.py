@@ -140,7 +140,7 @@ def test_a_tree_of_lightgbm_s_likewise(name: str, number: int, tmp_path: Path) -
     path = saved(trained("lightgbm"), tmp_path / "m.txt")
     assert files.opened(asked(path, "lightgbm"), lambda text: None).n_features_in_ == 10
     path.write_text(re.sub(rf"(?m)^{name}=\S+", f"{name}={number}", path.read_text()))
-    with pytest.raises(WorkerError, match="leads out of its nodes or columns"):
+    with pytest.raises(WorkerError, match="leads out of its nodes, columns or classes"):
         files.opened(asked(path, "lightgbm"), lambda text: None)
 
 

@@ -6,11 +6,12 @@ nothing; :data:`OURS` are others that do nothing but hold numbers, once these ar
 
 from __future__ import annotations
 
+import json
 import sys
 import warnings
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, Callable, Mapping
+from typing import Any, Callable, Dict, Mapping
 
 from ...worker import archive
 from ...worker.errors import WorkerError, from_user_code
@@ -65,6 +66,8 @@ def _skops(path: Path, params: Mapping[str, Any]) -> Any:
     with archive.opened(path) as members:
         if problem := next(archive.grown(members), ""):
             raise WorkerError("broken", problem)
+        if _count(json.loads(members.read("schema.json")), {}) > _MOST:
+            raise WorkerError("broken", f"its schema comes to more than {_MOST:,} values")
     data = path.read_bytes()
     found = skops.get_untrusted_types(data=data)
     unknown = [name for name in found if name not in OURS]
@@ -80,6 +83,19 @@ def _skops(path: Path, params: Mapping[str, Any]) -> Any:
         for part, columns in steps.parts(model):
             _hold(part, columns)
     return model
+
+
+_MOST = 1_000_000
+"""Values that a schema may come to, what it names again counted as often."""
+
+
+def _count(value: Any, counted: Dict[Any, int]) -> int:
+    """The values in one of a schema; what has an id is told once, and is named by that later."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    total = 1 + sum(_count(item, counted) for item in inner)
+    if isinstance(value, dict) and (known := str(value.get("__id__", ""))):
+        total = counted[known] = max(total, counted.get(known, 0))
+    return total
 
 
 def _import_found(names: Any) -> None:
@@ -118,8 +134,6 @@ def _xgboost(path: Path, params: Mapping[str, Any]) -> Any:
 
 
 def _objective(booster: Any) -> str:
-    import json
-
     return str(json.loads(booster.save_config())["learner"]["objective"]["name"])
 
 

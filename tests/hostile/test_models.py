@@ -1,0 +1,149 @@
+"""Files of frameworks that ask for much, or lead out of themselves: refused before it is made."""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from parsers.pytorch.child import contents
+from parsers.sklearn.child import files
+from parsers.worker.errors import WorkerError
+from tests.acceptance.cli import command
+from tests.hostile.broken import NET, safetensors, zipped
+from tests.sklearn.models import saved, trained
+from tests.sklearn.test_refused import asked
+
+
+def opened(path: Path) -> Any:
+    """A file as the child reads it."""
+    kind = {".txt": "lightgbm", ".skops": "skops"}[path.suffix]
+    return files.opened(asked(path, kind), lambda text: None)
+
+
+def changed(path: Path, line: str, text: str) -> Path:
+    """LightGBM's file with another line."""
+    made, count = re.subn(rf"(?m)^{line}$", text, path.read_text(), count=1)
+    assert count == 1
+    path.write_text(made)
+    return path
+
+
+LEADS = "leads out of its nodes, columns or classes"
+TEXTS = {
+    "no leaves": ("num_leaves=.*", "num_leaves=0", LEADS),
+    "many leaves": ("num_leaves=.*", "num_leaves=1000000000", LEADS),
+    "no list of categories": ("num_cat=0", "num_cat=1", LEADS),
+    "a category": ("decision_type=2 (.*)", r"decision_type=1 \1", LEADS),
+    "fewer thresholds": ("threshold=.*", "threshold=1", LEADS),
+    "fewer values": ("leaf_value=.*", "leaf_value=1", LEADS),
+    "linear leaves": ("is_linear=0", "is_linear=1", LEADS),
+    "no classes": ("num_tree_per_iteration=1", "num_tree_per_iteration=0", LEADS),
+    "other classes": ("objective=.*", "objective=multiclass num_class:1000000000", LEADS),
+    "columns": ("max_feature_idx=.*", "max_feature_idx=2147483647", LEADS),
+    "two of a line": ("num_cat=0", "num_cat=0\nleft_child=0", "two lines of left_child"),
+    "two over a blank line": ("num_cat=0", "num_cat=0\n\nnum_cat=0", "two lines of num_cat"),
+    "no end": ("end of trees", "", "cut short"),
+}
+
+
+@pytest.mark.parametrize(("line", "text", "says"), TEXTS.values(), ids=TEXTS)
+def test_lightgbm(line: str, text: str, says: str, tmp_path: Path) -> None:
+    path = changed(saved(trained("lightgbm"), tmp_path / "m.txt"), line, text)
+    with pytest.raises(WorkerError, match=says) as caught:
+        opened(path)
+    assert caught.value.kind == "broken"
+
+
+def test_lightgbm_in_skops(tmp_path: Path) -> None:
+    """It reads its text where the file is read."""
+    path = saved(trained("lightgbm"), tmp_path / "m.skops")
+    opened(path)
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    members["schema.json"], count = re.subn(
+        rb"num_tree_per_iteration=1", b"num_tree_per_iteration=0", members["schema.json"]
+    )
+    path.write_bytes(zipped(members))
+    assert count == 1
+    with pytest.raises(WorkerError, match=LEADS):
+        opened(path)
+
+
+def test_lightgbm_cut_short_by_the_command(tmp_path: Path) -> None:
+    path = saved(trained("lightgbm"), tmp_path / "m.txt")
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 10])
+    said = command("convert", "m.txt", "--no-bench", cwd=tmp_path, code=3)
+    assert "m.txt can't be read: it is cut short" in said.err
+
+
+def test_a_schema_that_names_lists_again_and_again(tmp_path: Path) -> None:
+    inner: dict[str, Any] = {"__id__": 0, "__loader__": "JsonNode", "content": '"a"'}
+    for number in range(1, 40):
+        again = {"__id__": number - 1, "__loader__": "CachedNode"}
+        inner = {"__id__": number, "__loader__": "ListNode", "content": [inner, again]}
+    (tmp_path / "m.skops").write_bytes(zipped({"schema.json": json.dumps(inner).encode()}))
+    with pytest.raises(WorkerError, match="more than 1,000,000 values"):
+        opened(tmp_path / "m.skops")
+
+
+def test_an_archive_that_grows(tmp_path: Path) -> None:
+    with (
+        zipfile.ZipFile(tmp_path / "m.skops", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as made,
+        made.open("schema.json", "w") as member,
+    ):
+        for _ in range(20):
+            member.write(bytes(1 << 24))
+    with pytest.raises(WorkerError, match="it unpacks to 335,544,320 bytes"):
+        opened(tmp_path / "m.skops")
+
+
+def many_members(path: Path, count: int) -> None:
+    """An archive whose list says that it has so many, without them."""
+    (end := struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 65535, 65535, count * 50, 30, 0))
+    path.write_bytes(b"PK\3\4" + bytes(count * 50 + 26) + end)
+
+
+def test_an_archive_of_a_million_members(tmp_path: Path) -> None:
+    many_members(tmp_path / "m.pt", 10**6)
+    assert contents.kind_of(tmp_path / "m.pt") == contents.DAMAGED
+    many_members(tmp_path / "m.npz", 10**6)
+    (tmp_path / "net.py").write_bytes(NET)
+    command("inspect", "m.pt", cwd=tmp_path, code=3)
+
+
+PADDED = {
+    "instructions": b"\x80\x02" + b"N0" * 3_000_000 + b"N.",
+    "a text": b"\x80\x02X" + struct.pack("<L", 1 << 30),
+}
+
+
+@pytest.mark.parametrize("data", PADDED.values(), ids=PADDED)
+@pytest.mark.parametrize("form", ["zip", "plain"])
+def test_pickles_that_are_padded(data: bytes, form: str, tmp_path: Path) -> None:
+    packed = zipped({"m/data.pkl": data}, zipfile.ZIP_DEFLATED)
+    (tmp_path / "m.pt").write_bytes(packed if form == "zip" else data)
+    assert contents.kind_of(tmp_path / "m.pt") == contents.PADDED
+
+
+def test_bytes_in_a_pickle_are_not_read(tmp_path: Path) -> None:
+    with (tmp_path / "m.pt").open("wb") as file:
+        file.write(b"\x80\x02ctorch.nn.modules.linear\nLinear\n\x8e" + struct.pack("<Q", 1 << 40))
+        file.truncate(1 << 41)
+    assert contents.kind_of(tmp_path / "m.pt") == ""  # what follows is no pickle
+
+
+@pytest.mark.slow
+def test_weights_that_ask_for_much(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_bytes(NET)
+    (tmp_path / "w.pt").write_bytes(zipped({"m/data.pkl": PADDED["a text"]}))
+    (tmp_path / "w.safetensors").write_bytes(safetensors(b" " * (1 << 26)))
+    for name, says in (("w.pt", "is a pickle of more than"), ("w.safetensors", "has a header of")):
+        said = command("inspect", "net.py:Net", "--weights", name, "--input", "x:batchx2",
+                       cwd=tmp_path, code=2)  # fmt: skip
+        assert says in said.err and len(said.err) < 500
