@@ -17,7 +17,6 @@ from converter.commands.shown import Written, artifacts_table, table, written
 from converter.errors import MachineError, PartlyError, UsageError, from_os_error
 from converter.options.recipe import find_recipe, load_recipe
 from converter.options.request import Request
-from converter.options.trust import require_trusted
 from converter.options.unused_options import without_effect
 from converter.options.values import require_known
 from converter.pipeline.cache import Cache
@@ -162,6 +161,8 @@ def run_recipe(
     found = load_recipe(path)
     values = {**found, **options}
     if not (trust_recipe or values.get("dry_run")):
+        from converter.options.trust import require_trusted
+
         require_trusted(path, found)
     if "source" not in values:
         raise UsageError(f"the recipe {path} names no source", hint="Add: source: net.py:Net")
@@ -206,11 +207,11 @@ def _carry_out(work: Work, the_plan: Plan, staging: Staging, listener: Listener)
         run, versions = prepare(work, the_plan, listener)  # the framework starts before these load
         from converter.errors import BudgetError
         from converter.pipeline.outcome import Outcome
-        from converter.pipeline.recalibrating import Recalibration
         from converter.pipeline.results import write_outcome
 
         outcome = Outcome(work, run, versions)
-        run.revise = Recalibration(outcome)
+        if any(step.otherwise for step in the_plan.steps):
+            run.revise = import_module("converter.pipeline.recalibrating").Recalibration(outcome)
         with suppress(BudgetError):  # told with the report
             run.carry_out()
         return write_outcome(outcome, staging)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -30,7 +30,6 @@ from converter.pipeline.plan import Step
 from converter.pipeline.precision_shares import add_sizes, count
 from converter.pipeline.publish_journal import Journal
 from converter.pipeline.refusals import refuse
-from converter.pipeline.slow_int8 import not_faster
 from converter.pipeline.staging import Staging
 from converter.pipeline.steps import CheckedArtifact, Made
 from converter.protocols.emitter import Artifact
@@ -199,8 +198,7 @@ def build_report(outcome: Outcome) -> Report:
     report.artifacts += missed(outcome)
     for text in _not_run(report.artifacts):
         report.warn(text, loud=True)
-    kept = {artifact.what: _kept(outcome, artifact) for artifact in outcome.done("emit")}
-    for text in not_faster(report.artifacts, report.machine, work.folder, kept):
+    for text in _not_faster(outcome, report):
         report.warn(text, loud=True)
     samples: Samples = run.result("samples")
     images = samples.of_images or work.request.calibration_samples is not None
@@ -211,6 +209,15 @@ def build_report(outcome: Outcome) -> Report:
         packaged: Packaged = run.result(step.id)
         report.packages.append(PackageReport.of(packaged, work.folder))
     return report
+
+
+def _not_faster(outcome: Outcome, report: Report) -> Iterable[str]:
+    if not any(item.latency for item in report.artifacts):
+        return ()
+    from converter.pipeline.slow_int8 import not_faster
+
+    kept = {artifact.what: _kept(outcome, artifact) for artifact in outcome.done("emit")}
+    return not_faster(report.artifacts, report.machine, outcome.work.folder, kept)
 
 
 def _kept(outcome: Outcome, step: Step) -> list[Kept]:

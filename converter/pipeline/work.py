@@ -22,7 +22,6 @@ from converter.files.signatures import all_marks, one_of
 from converter.files.unread_formats import bare_python, missing, refuse_foreign
 from converter.options.request import Request
 from converter.pipeline.cache import Cache
-from converter.pipeline.fixed import FixedSource
 from converter.pipeline.layout import LaidOut
 from converter.pipeline.live_models import find_living, is_live
 from converter.pipeline.plan import Plan, Step
@@ -117,6 +116,8 @@ class Work:
                 if not is_live(self.request.source):
                     source = ReadSource(source, self.while_reading)
                 if self.request.fix:
+                    from converter.pipeline.fixed import FixedSource
+
                     source = FixedSource(source, self.request.fix)
                 layout = self.request.layout
                 self._source = LaidOut(source, layout, self.layout_changes) if layout else source

@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 import numpy as np
@@ -27,9 +27,11 @@ from converter.ir.serialized import read_outline
 from converter.machine import INT8_DOT, describe_machine
 from converter.runtime import ort_gpu
 from converter.runtime.memory import give_back
-from converter.runtime.ort_optimizers import Failing, failing
 from converter.runtime.session import Timing
 from converter.text.words import one_line
+
+if TYPE_CHECKING:
+    from converter.runtime.ort_optimizers import Failing
 
 Array = np.ndarray[Any, Any]
 
@@ -428,6 +430,8 @@ def failing_on(model: Path | onnx_ir.Model, **settings: Any) -> Failing | None:
         model: As :class:`OrtSession` takes it.
         settings: Others of the session's.
     """
+
+    from converter.runtime.ort_optimizers import failing
 
     def loads(level: str, without: Sequence[str]) -> bool:
         with suppress(ModelError):

@@ -3,8 +3,7 @@ against the model's inputs, from whatever ``--samples`` names."""
 
 from __future__ import annotations
 
-from converter.samples.base import Sample, Samples
+from converter.samples.base import Sample, Samples, Tokenize
 from converter.samples.load import load_samples, require_there
-from converter.samples.texts import Tokenize
 
 __all__ = ["Sample", "Samples", "Tokenize", "load_samples", "require_there"]

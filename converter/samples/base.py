@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,6 +14,11 @@ from converter.errors import UsageError
 from converter.ir.model import BATCH, Model, TensorSpec
 
 Array = np.ndarray[Any, Any]
+
+Tokens = list[dict[str, list[int]]]
+Tokenize = Callable[[Sequence[str], Sequence[str] | None, int | None, bool], Tokens]
+"""Texts, their pairs, the longest sequence (None: the tokenizer's own) and whether all are padded
+to it; gives for each text its numbers by the tokenizer's names, as ``input_ids``."""
 
 
 @dataclass(frozen=True)

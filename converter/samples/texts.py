@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,18 +13,13 @@ import numpy as np
 from converter.errors import UsageError
 from converter.files.digest import digest_of
 from converter.ir.model import BATCH, TensorSpec
-from converter.samples.base import Sample, Samples
+from converter.samples.base import Sample, Samples, Tokenize
 from converter.samples.fit import LABEL_KEYS, finish, numpy_dtype
 from converter.samples.labels import check_labels, parse_label
 from converter.samples.table import explained
 
 TEXT, PAIR = "text", "text_pair"
 """The columns: a text, and where the model takes two the other one."""
-
-Tokens = list[dict[str, list[int]]]
-Tokenize = Callable[[Sequence[str], Sequence[str] | None, int | None, bool], Tokens]
-"""Texts, their pairs, the longest sequence (None: the tokenizer's own) and whether all are padded
-to it; gives for each text its numbers by the tokenizer's names, as ``input_ids``."""
 
 _NAMES = {"tokens": "input_ids", "mask": "attention_mask", "segments": "token_type_ids"}
 """The tokenizer's name of an input, by what the input means."""

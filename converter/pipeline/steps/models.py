@@ -13,7 +13,6 @@ from typing import Any
 
 from converter import plugins
 from converter.analysis.batch import Ran, check_batch
-from converter.check.metric_drop import require_metric
 from converter.errors import ModelError, ModelyardError, UnsupportedError, UsageError
 from converter.files.digest import digest_of
 from converter.ir.batch import fix_batch
@@ -252,6 +251,8 @@ class ReadSamples(StepAction):
         )
         samples.validate()
         if self.request.max_drop is not None:
+            from converter.check.metric_drop import require_metric
+
             require_metric(self.request.metric, model.outputs, samples)
         return samples
 
