@@ -140,13 +140,16 @@ class Emitter(ABC):
         """Imports what takes long to import; called beside a framework that reads the model. What
         is wrong then, :meth:`emit` says."""
 
-    def observe(self, samples: Samples, model: Model) -> None:  # noqa: B027
-        """Looks at the samples of ``model``, where artifacts depend on how large their free
-        dimensions are; called before ``emit``."""
+    def observe(self, samples: Samples, model: Model) -> Any:
+        """What :meth:`legalizing` and :meth:`emit` have to know of the samples of ``model``, where
+        artifacts depend on how large their free dimensions are."""
+        return None
 
     @abstractmethod
-    def emit(self, model: Model, folder: Path, precision: str, request: Request) -> Artifact:
-        """Writes the model into ``folder``."""
+    def emit(
+        self, model: Model, folder: Path, precision: str, request: Request, seen: Any = None
+    ) -> Artifact:
+        """Writes the model into ``folder``; ``seen`` is what :meth:`observe` gave."""
 
     @abstractmethod
     def sniff(self, path: Path) -> bool:
@@ -159,7 +162,7 @@ class Emitter(ABC):
         With ``frugal``, a large model takes as little memory as it can; speed doesn't count.
         """
 
-    def legalizing(self, model: Model, request: Request) -> LegalizingPass | None:
+    def legalizing(self, model: Model, request: Request, seen: Any = None) -> LegalizingPass | None:
         """What writes the model in operators that this target has, in ONNX, where something does;
         verified like a pass before ``emit``, which takes what came of it
         (:attr:`Model.legalized`)."""

@@ -110,7 +110,9 @@ class SourceFile(Emitter):
         """Inputs and outputs that the file has under other names, where names are its own."""
         return ()
 
-    def emit(self, model: Model, folder: Path, precision: str, request: Request) -> Artifact:
+    def emit(
+        self, model: Model, folder: Path, precision: str, request: Request, seen: Any = None
+    ) -> Artifact:
         """Writes the copy.
 
         Returns:

@@ -46,9 +46,6 @@ class CoremlEmitter(Emitter, spec=SPECS["coreml"]):
     texts = False
     lowers = True
 
-    def __init__(self) -> None:
-        self._seen: Mapping[str, Range] | None = None
-
     def ready(self) -> None:
         """Imports coremltools."""
         coremltools()
@@ -84,18 +81,21 @@ class CoremlEmitter(Emitter, spec=SPECS["coreml"]):
         """From iOS 18 on."""
         return target_of(request) >= 18
 
-    def observe(self, samples: Samples, model: Model) -> None:
-        """Learns from the samples how large free dimensions are, where there are any."""
-        if model.symbols:
-            shapes = [{name: array.shape for name, array in item.feeds.items()} for item in samples]
-            self._seen = sizes_seen(shapes, model.inputs)
+    def observe(self, samples: Samples, model: Model) -> Mapping[str, Range] | None:
+        """How large free dimensions are in the samples, where there are any."""
+        if not model.symbols:
+            return None
+        shapes = [{name: array.shape for name, array in item.feeds.items()} for item in samples]
+        return sizes_seen(shapes, model.inputs)
 
-    def legalizing(self, model: Model, request: Request) -> Legalize:
+    def legalizing(self, model: Model, request: Request, seen: Any = None) -> Legalize:
         """Brings a model to what Core ML has."""
-        options = Options.of(request, model, self._seen)
+        options = Options.of(request, model, seen)
         return Legalize(options.target, options.fixed, request.dims)
 
-    def emit(self, model: Model, folder: Path, precision: str, request: Request) -> Artifact:
+    def emit(
+        self, model: Model, folder: Path, precision: str, request: Request, seen: Any = None
+    ) -> Artifact:
         """Writes ``<folder>/model.mlpackage``.
 
         Returns:
@@ -107,7 +107,7 @@ class CoremlEmitter(Emitter, spec=SPECS["coreml"]):
             UnsupportedError: A node can't be lowered.
             MachineError: The disk is full.
         """
-        options = Options.of(request, model, self._seen)
+        options = Options.of(request, model, seen)
         lowered = _lowered(model, options, request)
         if lowered.refusals:
             raise UnsupportedError(

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from converter.analysis.products import products, stored_bytes
 from converter.errors import ModelError, Unsupported, from_os_error
@@ -71,11 +71,13 @@ class OnnxEmitter(Emitter, spec=SPECS["onnx"]):
             found.append(Unsupported(node.name or "", op, *_why(domain)))
         return found
 
-    def legalizing(self, model: Model, request: Request) -> FasterKernels | None:
+    def legalizing(self, model: Model, request: Request, seen: Any = None) -> FasterKernels | None:
         """Writes operators that are slow in ONNX Runtime as others, where it runs on CPUs."""
         return faster(model, request, FasterKernels())
 
-    def emit(self, model: Model, folder: Path, precision: str, request: Request) -> Artifact:
+    def emit(
+        self, model: Model, folder: Path, precision: str, request: Request, seen: Any = None
+    ) -> Artifact:
         """Writes ``<folder>/model.onnx``.
 
         Returns:

@@ -72,11 +72,13 @@ class OrtEmitter(Emitter, spec=SPECS["ort"]):
             if (node.domain, node.op_type) not in known and (node.domain, node.op_type) not in own
         ]
 
-    def legalizing(self, model: Model, request: Request) -> FasterKernels | None:
+    def legalizing(self, model: Model, request: Request, seen: Any = None) -> FasterKernels | None:
         """Writes operators that are slow in ONNX Runtime as others."""
         return faster(model, request, OrtKernels())
 
-    def emit(self, model: Model, folder: Path, precision: str, request: Request) -> Artifact:
+    def emit(
+        self, model: Model, folder: Path, precision: str, request: Request, seen: Any = None
+    ) -> Artifact:
         """Writes ``<folder>/model.ort`` and ``<folder>/required_operators.config``.
 
         Returns:

@@ -52,10 +52,6 @@ class TensorrtRtxEmitter(Emitter, spec=SPECS["tensorrt-rtx"]):
     scheme = TENSORRT
     tells = True
 
-    def __init__(self) -> None:
-        self._seen: Sizes | None = None
-        self._values: Values = {}
-
     # -- what can't be taken -------------------------------------------------------------
 
     def unsupported(
@@ -87,17 +83,19 @@ class TensorrtRtxEmitter(Emitter, spec=SPECS["tensorrt-rtx"]):
 
     # -- building ------------------------------------------------------------------------
 
-    def observe(self, samples: Samples, model: Model) -> None:
-        """Learns from the samples how large free dimensions are, and what the values are that
-        decide shapes, where there are any."""
+    def observe(self, samples: Samples, model: Model) -> tuple[Sizes | None, Values]:
+        """How large free dimensions are in the samples, and what the values are that decide
+        shapes, where there are any."""
         names = shape_inputs(model)
-        self._values = values_seen((item.feeds for item in samples if names), names)
+        values = values_seen((item.feeds for item in samples if names), names)
         if not model.symbols:
-            return
+            return None, values
         shapes = [{name: array.shape for name, array in item.feeds.items()} for item in samples]
-        self._seen = sizes_seen(shapes, model.inputs)
+        return sizes_seen(shapes, model.inputs), values
 
-    def emit(self, model: Model, folder: Path, precision: str, request: Request) -> Artifact:
+    def emit(
+        self, model: Model, folder: Path, precision: str, request: Request, seen: Any = None
+    ) -> Artifact:
         """Builds ``<folder>/model.plan``.
 
         Beside it lie ``model.onnx``, the typed graph that it was built from, ``build.log`` and
@@ -109,12 +107,18 @@ class TensorrtRtxEmitter(Emitter, spec=SPECS["tensorrt-rtx"]):
                 computes in what its network asks for.
         """
         library = find(self.name)
-        options = self._options(request, model, precision)
+        options = self._options(request, model, precision, seen)
         require_had(options, library)
         return build_artifact(model, folder, library, options)
 
-    def _options(self, request: Request, model: Model, precision: str) -> EngineOptions:
-        options = EngineOptions.of(request, model, precision, self._seen, self._values)
+    def _options(
+        self,
+        request: Request,
+        model: Model,
+        precision: str,
+        seen: tuple[Sizes | None, Values] | None,
+    ) -> EngineOptions:
+        options = EngineOptions.of(request, model, precision, *(seen or (None, {})))
         if not options.compute_capabilities and device_capability() not in RTX_CAPABILITIES:
             options = replace(options, compute_capabilities=DEFAULT_CAPABILITIES)
         return options
@@ -210,25 +214,33 @@ class TensorrtEmitter(TensorrtRtxEmitter, spec=SPECS["tensorrt"]):
 
         return unsupported_nodes(model, request, library, simplified=simplified)
 
-    def emit(self, model: Model, folder: Path, precision: str, request: Request) -> Artifact:
+    def emit(
+        self, model: Model, folder: Path, precision: str, request: Request, seen: Any = None
+    ) -> Artifact:
         """Builds ``<folder>/model.plan``; without library or GPU, writes what builds it there.
 
         Raises:
             As :meth:`TensorrtRtxEmitter.emit`.
         """
         if installed(self.name) is not None and has_gpu():
-            return super().emit(model, folder, precision, request)
+            return super().emit(model, folder, precision, request, seen)
         from emitters.tensorrt import deferred
 
-        options = self._options(request, model, precision)
+        options = self._options(request, model, precision, seen)
         require_had(options, Library(self.name, self.name, ""))
         asked = _asked_of_graph(model, options)
         artifact = deferred.write(model, folder, precision, request, options)
         artifact.details |= asked
         return artifact
 
-    def _options(self, request: Request, model: Model, precision: str) -> EngineOptions:
-        return EngineOptions.of(request, model, precision, self._seen, self._values)
+    def _options(
+        self,
+        request: Request,
+        model: Model,
+        precision: str,
+        seen: tuple[Sizes | None, Values] | None,
+    ) -> EngineOptions:
+        return EngineOptions.of(request, model, precision, *(seen or (None, {})))
 
     def open(self, artifact: Artifact, request: Request, *, frugal: bool = False) -> Session:
         """The engine on the GPU; what was deferred, as its typed graph in ONNX Runtime.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from converter.errors import InternalError, Unsupported, from_os_error
 from converter.files.digest import file_digest
@@ -47,13 +47,10 @@ class TfliteEmitter(Emitter, spec=SPECS["tflite"]):
     lowers = True
     packs = True
 
-    def __init__(self) -> None:
-        self._sizes: Mapping[str, int] = {}
-
-    def observe(self, samples: Samples, model: Model) -> None:
-        """Learns from the first sample how large free dimensions are."""
+    def observe(self, samples: Samples, model: Model) -> dict[str, int]:
+        """How large free dimensions are in the first sample."""
         first = {name: array.shape for name, array in next(iter(samples)).feeds.items()}
-        self._sizes = {dim: seen[0] for dim, seen in sizes_seen([first], model.inputs).items()}
+        return {dim: seen[0] for dim, seen in sizes_seen([first], model.inputs).items()}
 
     def unsupported(
         self, model: Model, request: Request, *, simplified: bool = True
@@ -72,11 +69,13 @@ class TfliteEmitter(Emitter, spec=SPECS["tflite"]):
             return unsupported_operators(model.graph)
         return lower(model, sizes=request.dims).refusals
 
-    def legalizing(self, model: Model, request: Request) -> Legalize:
+    def legalizing(self, model: Model, request: Request, seen: Any = None) -> Legalize:
         """Brings a model to what LiteRT has."""
         return Legalize(request.dims)
 
-    def emit(self, model: Model, folder: Path, precision: str, request: Request) -> Artifact:
+    def emit(
+        self, model: Model, folder: Path, precision: str, request: Request, seen: Any = None
+    ) -> Artifact:
         """Writes ``<folder>/model.tflite``, and ``usage.py`` and ``usage.kt`` beside it.
 
         Returns:
@@ -102,7 +101,7 @@ class TfliteEmitter(Emitter, spec=SPECS["tflite"]):
             raise UnsupportedError(
                 f"tflite can't take {len(lowered.refusals)} nodes of this model", lowered.refusals
             )
-        lowered.model.sizes = sizes_to_store(lowered.model.subgraphs[0], self._sizes)
+        lowered.model.sizes = sizes_to_store(lowered.model.subgraphs[0], seen or {})
         path = folder / FILE_NAME
         try:
             folder.mkdir(parents=True, exist_ok=True)

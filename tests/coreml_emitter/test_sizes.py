@@ -56,8 +56,8 @@ def test_bounds_that_are_asked_for(tmp_path: Path) -> None:
 def test_bounds_from_samples(tmp_path: Path) -> None:
     """A sample may be larger than any default; the usual size is the median's."""
     emitter = CoremlEmitter()
-    emitter.observe(ListedSamples([feeds(1, 10), feeds(1, 30), feeds(12, 5000)]), two())
-    artifact = emitter.emit(two(), tmp_path, "fp32", request())
+    seen = emitter.observe(ListedSamples([feeds(1, 10), feeds(1, 30), feeds(12, 5000)]), two())
+    artifact = emitter.emit(two(), tmp_path, "fp32", request(), seen)
     assert ranges(artifact.path)["m"] == ((1, 12), (1, 5000))
     assert list(read_description(artifact.path).input[1].type.multiArrayType.shape) == [1, 30]
     assert "x takes batch 1 to 12, t 1 to 5000" in artifact.details["decisions"]

@@ -68,8 +68,8 @@ def _emitted(
         for item in items:
             refusals[f"{name}: {item.op}: {item.reason}"] += 1
         return
-    emitter.observe(ListedSamples([dict(feeds) for feeds in case.feeds]), model)
-    artifact = emitter.emit(model, folder, precision, request)
+    seen = emitter.observe(ListedSamples([dict(feeds) for feeds in case.feeds]), model)
+    artifact = emitter.emit(model, folder, precision, request, seen)
     label = name if precision == "fp32" else f"{name} {precision}"
     openers: dict[str, Callable[[], Session]] = {"": partial(emitter.open, artifact, request)}
     openers |= {f" {how}": make for how, make in emitter.others(artifact, request).items()}

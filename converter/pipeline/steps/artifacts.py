@@ -169,14 +169,14 @@ class Emit(StepAction):
         """A model as the file of a step's target and precision."""
         emitter: Emitter = plugins.load("emitters", step.target)
         model, left_out = taken_by(emitter, model)
-        emitter.observe(self.done.result("samples"), model)
-        if (rewrites := emitter.legalizing(model, self.request)) is not None:
+        seen = emitter.observe(self.done.result("samples"), model)
+        if (rewrites := emitter.legalizing(model, self.request, seen)) is not None:
             progress(f"rewriting it for {step.target}")
             simplified: Made = self.done.result("simplify")
             known = simplified.ran if model is simplified.model else ()
             with MODELS:
                 model = verify_rewrites(model, rewrites, partial(self._probes, progress), known)
-        artifact = emitter.emit(model, folder, step.precision, self.request)
+        artifact = emitter.emit(model, folder, step.precision, self.request, seen)
         if artifact.path.exists():  # not an engine that is built where it runs
             file_digest(artifact.path)  # the report's, which isn't computed twice
         artifact.legalized, artifact.left_out = model.legalized, left_out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from converter.errors import Unsupported, from_os_error
 from converter.files.digest import file_digest
@@ -32,7 +33,9 @@ class ToyEmitter(Emitter):
         found = layers_of(model)[1] if simplified else []
         return [Unsupported(node.name or "", node.op_type, *why) for node in found]
 
-    def emit(self, model: Model, folder: Path, precision: str, request: Request) -> Artifact:
+    def emit(
+        self, model: Model, folder: Path, precision: str, request: Request, seen: Any = None
+    ) -> Artifact:
         path = folder / "model.npz"
         try:
             folder.mkdir(parents=True, exist_ok=True)
