@@ -4,15 +4,19 @@ zeros before a pooling, and a float16 product of a transposed tensor and a matri
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 from converter import plugins
+from converter.errors import ModelError
 from converter.ir.model import Model
 from converter.options.recipe import make_request
+from converter.runtime import ort
 from converter.runtime.ort import OrtSession
 from emitters.onnx.emitter import OnnxEmitter
 from emitters.onnx.pads import keep_pads
 from emitters.onnx.products import ends, keep_products
+from tests.acceptance import cli
 from tests.passes.models import Array, noise, ops, run, text_model
 
 ZEROS = "int64[8] p = {0,0,1,1,0,0,1,1}"
@@ -129,3 +133,28 @@ def test_libraries_leave_it_alone(name: str) -> None:
     plugins.load("passes", name)(model.graph)
     assert ops(model)["Pad"] == 1
     np.testing.assert_array_equal(run(model, feeds)["y"], before)
+
+
+def test_a_file_is_read_as_protobuf_reads_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where weights stay inside a large file: a place that is off by one float is refused."""
+    rng = np.random.default_rng(0)
+    weights = {"w": rng.standard_normal((1024, 1024)).astype(np.float32)}
+    text = "g (float[1, 1024] x) => (float[1, 1024] y) { y = MatMul(x, w) }"
+    file = cli.written(tmp_path / "m.onnx", text, **weights)
+    feeds = {"x": np.ones((1, 1024), np.float32)}
+    found = OrtSession(file, mapped=True).run(feeds)["y"]
+    np.testing.assert_allclose(found, feeds["x"] @ weights["w"], atol=1e-3)
+    read = ort.read_outline
+
+    def off(path: Path) -> onnx.ModelProto:
+        made = read(path)
+        (weight,) = made.graph.initializer
+        (offset,) = (item for item in weight.external_data if item.key == "offset")
+        offset.value = str(int(offset.value) - 4)
+        return made
+
+    monkeypatch.setattr(ort, "read_outline", off)
+    with pytest.raises(ModelError, match="isn't read as it was written"):
+        OrtSession(file, mapped=True)

@@ -19,6 +19,7 @@ import numpy as np
 import onnx
 import onnx_ir
 import onnxruntime
+from google.protobuf.message import DecodeError
 
 from converter.errors import DependencyError, MachineError, ModelError, ModelyardError
 from converter.ir.external import mapped_tensors
@@ -152,7 +153,9 @@ class OrtSession:
         what: Path | bytes | onnx_ir.Model = model
         if isinstance(model, Path) and mapped:
             options.add_session_config_entry(_FOLDER, str(model.absolute().parent))
-            what = read_outline(model).SerializeToString()
+            outline = read_outline(model)
+            _require_same(model, outline)
+            what = outline.SerializeToString()
         self._session = self._open(what, options, names, (*wrong, *without), self._lent)
         self._asked = tuple(providers)
         self._threads = threads or os.cpu_count() or 1
@@ -334,6 +337,35 @@ def _written_down(
         what = proto.SerializeToString()
         del proto  # a copy of all that isn't lent
         yield what
+
+
+def _require_same(model: Path, outline: onnx.ModelProto) -> None:
+    """Refuses a file that protobuf's own parser reads otherwise than our outline of it: that parser
+    is what ONNX Runtime takes the file with.
+
+    Raises:
+        ModelError: It can't be parsed, or it isn't what the outline says.
+    """
+    try:
+        whole = onnx.load(str(model), load_external_data=False)
+    except DecodeError as error:
+        raise ModelError(f"{model.name} can't be read: {one_line(error)}") from error
+    kept = onnx.ModelProto()
+    kept.CopyFrom(outline)
+    with model.open("rb") as file:
+        for mine, theirs in zip(kept.graph.initializer, whole.graph.initializer, strict=False):
+            if mine.external_data:
+                place = {item.key: item.value for item in mine.external_data}
+                file.seek(int(place["offset"]))
+                if file.read(int(place["length"])) == theirs.raw_data:
+                    theirs.ClearField("raw_data")
+                mine.ClearField("external_data")
+                mine.ClearField("data_location")
+    same = kept == whole
+    del whole
+    give_back()
+    if not same:
+        raise ModelError(f"{model.name} isn't read as it was written")
 
 
 def _outside(model: onnx_ir.Model, names: Iterable[str], file: str) -> onnx_ir.Model:
