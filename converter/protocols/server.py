@@ -27,6 +27,23 @@ Announce = Callable[[Path, Path, Path], None]
 system that no server looks into; :meth:`converter.pipeline.publish_journal.Journal.announce`."""
 
 
+@dataclass(frozen=True)
+class Evidence:
+    """What a run knows of an artifact, for packages that hold some of it; None where it was left
+    out.
+
+    Attributes:
+        shipped: Samples that go along with the artifact.
+        reference: The source's outputs on the samples, to be compared with where a package runs.
+        source: Opens what runs the source, for packages whose expected outputs aren't those of the
+            samples alone.
+    """
+
+    shipped: Shipped | None = None
+    reference: ReferenceOutputs | None = None
+    source: Callable[[], Session] | None = None
+
+
 class Server(ABC):
     """A server's folder of files around an artifact: a class that extends this.
 
@@ -40,10 +57,6 @@ class Server(ABC):
         publishes: Whether it has repositories that packages are added to (``--repository``).
         ports: The ports that it listens on, by name, with its usual numbers; ``http`` first.
             Where there are none, ``modelyard serve`` doesn't start it.
-        shipped: Samples that go along with the artifact; set before ``package``, None outside of
-            a run.
-        source: Opens what runs the source, for folders whose expected outputs aren't those of the
-            samples alone; set as well, None where the check was left out.
     """
 
     name: str
@@ -54,16 +67,10 @@ class Server(ABC):
     tools: Sequence[str] = ()
     publishes: bool = False
     ports: Mapping[str, int] = MappingProxyType({})
-    shipped: Shipped | None = None
-    source: Callable[[], Session] | None = None
 
     def __init_subclass__(cls, spec: ServerSpec | None = None) -> None:
         if spec is not None:
             apply(spec, cls)
-
-    def compare_with(self, reference: ReferenceOutputs) -> None:  # noqa: B027
-        """Takes the source's outputs on the samples, for folders that hold them to be compared
-        with where they run; called before ``package``."""
 
     @abstractmethod
     def check(self, model: Model, request: Request) -> None:
@@ -71,7 +78,13 @@ class Server(ABC):
 
     @abstractmethod
     def package(
-        self, artifact: Artifact, model: Model, samples: Samples, request: Request, folder: Path
+        self,
+        artifact: Artifact,
+        model: Model,
+        samples: Samples,
+        request: Request,
+        folder: Path,
+        evidence: Evidence | None = None,
     ) -> Packaged:
         """Writes ``<folder>/<model name>/...``; ``folder`` is ``serving/<server>``."""
 

@@ -19,7 +19,7 @@ from PIL import Image
 from converter.check.gates import Limits
 from converter.check.shipping import Item, Shipped
 from converter.ir.model import Model
-from converter.protocols.server import Packaged
+from converter.protocols.server import Evidence, Packaged
 from converter.runtime.ort import OrtSession
 from converter.samples import Samples
 from emitters.serving.triton.server import TritonServer as TritonPlugin
@@ -58,9 +58,9 @@ def packed(model: Model, workspace: Path, name: str, **fields: Any) -> Packaged:
     """A folder in the repository, as a run packages it."""
     samples, request = samples_for(model, 3), make_request(name, **fields)
     artifact = emit(model, workspace / f"artifact-{name}", request)
-    plugin = TritonPlugin()
-    plugin.shipped = shipped(model, artifact.path, samples)
-    return plugin.package(artifact, model, samples, request, workspace / "repository")
+    evidence = Evidence(shipped(model, artifact.path, samples))
+    folder = workspace / "repository"
+    return TritonPlugin().package(artifact, model, samples, request, folder, evidence)
 
 
 def ran(package: Path, script: str, *options: str) -> subprocess.CompletedProcess[str]:

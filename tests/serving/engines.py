@@ -9,7 +9,7 @@ from typing import Any
 from converter.check.reference import ReferenceOutputs
 from converter.ir.model import Model
 from converter.protocols.emitter import Artifact
-from converter.protocols.server import Packaged
+from converter.protocols.server import Evidence, Packaged
 from converter.runtime.ort import OrtSession
 from converter.samples import Samples
 from emitters.serving.triton.server import TritonServer
@@ -67,11 +67,13 @@ def package_artifact(
     **fields: Any,
 ) -> Packaged:  # fmt: skip
     """The artifact as ``<folder>/repository/<name>``."""
-    chosen, server = samples_for(model), TritonServer()
+    chosen, evidence = samples_for(model), Evidence()
     if checked:
-        server.compare_with(reference_of(model, chosen, folder / f"reference-{name}"))
+        reference = reference_of(model, chosen, folder / f"reference-{name}")
+        evidence = Evidence(reference=reference)
     request = make_request(name, **fields)
-    return server.package(artifact, model, chosen, request, folder / "repository")
+    repository = folder / "repository"
+    return TritonServer().package(artifact, model, chosen, request, repository, evidence)
 
 
 def pack(

@@ -10,7 +10,7 @@ import pytest
 from converter.errors import UnsupportedError, UsageError
 from converter.ir.model import Model
 from converter.options.request import Request
-from converter.protocols.server import Packaged
+from converter.protocols.server import Evidence, Packaged
 from emitters.serving.triton import releases as triton_releases
 from emitters.serving.triton.config import read_config
 from emitters.serving.triton.profiles import batch_range, preferred_batches, require_batches
@@ -161,10 +161,11 @@ def test_samples_are_of_the_types_that_are_served(tmp_path: Path) -> None:
     """As with ``--io-dtype float16``: the samples and the source's outputs are float32."""
     model, source = identity("float16"), identity("float")
     samples = samples_for(source)
-    server = TritonServer()
-    server.compare_with(reference_of(source, samples, tmp_path / "reference"))
+    evidence = Evidence(reference=reference_of(source, samples, tmp_path / "reference"))
     artifact = deferred_artifact(model, tmp_path, "fp16")
-    packaged = server.package(artifact, model, samples, make_request(), tmp_path / "repository")
+    packaged = TritonServer().package(
+        artifact, model, samples, make_request(), tmp_path / "repository", evidence
+    )
     version = packaged.path / "1"
     (first, *_) = read_lock(version)["samples"]["items"]
     assert (first["feeds"]["x"]["dtype"], first["expected"]["y"]["dtype"]) == ("float16", "float16")

@@ -41,7 +41,7 @@ from converter.pipeline.steps.base import StepAction
 from converter.pipeline.steps.models import Made, emitted_next, refuse_unsupported, taken_by
 from converter.pipeline.where import Missed, as_graph, where_it_parts
 from converter.protocols.emitter import Artifact, Emitter
-from converter.protocols.server import Packaged, Server
+from converter.protocols.server import Evidence, Packaged, Server
 from converter.runtime.ort import OrtSession
 from converter.runtime.session import Progress, Session
 from converter.samples import Sample, Samples
@@ -532,11 +532,12 @@ class Package(Shipping):
             folder /= step.precision
         folder.mkdir(parents=True, exist_ok=True)
         named = _named(self.request, self.work.name, step.precision)
+        evidence = Evidence(self.shipped(step))
         if "reference" in step.needs:
-            server.compare_with(self.done.result("reference").without(artifact.left_out))
-            server.source = self.work.reference
-        server.shipped = self.shipped(step)
-        packaged = server.package(artifact, model, self.done.result("samples"), named, folder)
+            reference = self.done.result("reference").without(artifact.left_out)
+            evidence = replace(evidence, reference=reference, source=self.work.reference)
+        samples: Samples = self.done.result("samples")
+        packaged = server.package(artifact, model, samples, named, folder, evidence)
         self.work.copy_assets(packaged.path)
         return packaged
 

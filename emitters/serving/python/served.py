@@ -11,6 +11,7 @@ from typing import Any
 
 from converter import plugins
 from converter.check.feeding import Fed
+from converter.check.shipping import Shipped
 from converter.errors import Unsupported, UnsupportedError, UsageError
 from converter.ir.model import Model, TensorSpec
 from converter.protocols.emitter import Artifact
@@ -44,6 +45,7 @@ class Served:
         request: What was asked for.
         decisions: What was chosen and why, a line each.
         arguments: What a TorchScript file calls the inputs.
+        shipped: Samples that go along; None outside of a run.
     """
 
     name: str
@@ -54,6 +56,7 @@ class Served:
     request: ServingRequest
     decisions: list[str]
     arguments: Mapping[str, str] = field(default_factory=dict)
+    shipped: Shipped | None = None
 
     @classmethod
     def of(

@@ -15,7 +15,7 @@ from converter.errors import UsageError, from_os_error
 from converter.ir.model import Model
 from converter.options.request import Request
 from converter.protocols.emitter import Artifact
-from converter.protocols.server import Environment, Packaged, Server
+from converter.protocols.server import Environment, Evidence, Packaged, Server
 from converter.samples import Samples
 from emitters.packaging import Package, Readme, Wire
 from emitters.packaging.script.stored import FACTS
@@ -79,7 +79,13 @@ class PythonServer(Server):
         require_servable(model, serving(request), self.name)
 
     def package(
-        self, artifact: Artifact, model: Model, samples: Samples, request: Request, folder: Path
+        self,
+        artifact: Artifact,
+        model: Model,
+        samples: Samples,
+        request: Request,
+        folder: Path,
+        evidence: Evidence | None = None,
     ) -> Packaged:
         """Writes ``<folder>/<name>/``: what depends on the arguments alone, to the byte.
 
@@ -92,6 +98,7 @@ class PythonServer(Server):
         if "max_instances" not in self.options:
             asked = replace(asked, max_instances=None)
         served = Served.of(artifact, model, samples, asked)
+        served = replace(served, shipped=evidence.shipped if evidence else None)
         path = folder / served.name
         if path.exists():
             raise UsageError(
@@ -144,7 +151,7 @@ class PythonServer(Server):
             file=self.place(served),
             inputs=served.inputs,
             outputs=served.outputs,
-            shipped=self.shipped,
+            shipped=served.shipped,
             request=served.request,
             runs=self.wire(served),
             requires=self.needs(served),

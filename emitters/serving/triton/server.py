@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from converter.check.reference import ReferenceOutputs
 from converter.errors import InternalError, from_os_error
 from converter.ir.model import Model
 from converter.options.request import Request
@@ -20,6 +19,7 @@ from converter.protocols.server import (
     Container,
     Endpoint,
     Environment,
+    Evidence,
     Launch,
     Packaged,
     Server,
@@ -41,15 +41,14 @@ class TritonServer(Server, spec=SPECS["triton"]):
 
     name = "triton"
 
-    def __init__(self) -> None:
-        self._reference: ReferenceOutputs | None = None
-
-    def compare_with(self, reference: ReferenceOutputs) -> None:
-        """The source's outputs on the samples, for folders whose engine is built later."""
-        self._reference = reference
-
     def package(
-        self, artifact: Artifact, model: Model, samples: Samples, request: Request, folder: Path
+        self,
+        artifact: Artifact,
+        model: Model,
+        samples: Samples,
+        request: Request,
+        folder: Path,
+        evidence: Evidence | None = None,
     ) -> Packaged:
         """Writes ``<folder>/<name>/{config.pbtxt, <version>/model.onnx, ...}`` and reads it back.
 
@@ -66,11 +65,13 @@ class TritonServer(Server, spec=SPECS["triton"]):
             InternalError: What was written doesn't pass :func:`validate_folder`.
             MachineError: The disk is full.
         """
-        asked = triton(request)
+        asked, known = triton(request), evidence or Evidence()
         package = (
-            SourceFolder(artifact, model, samples, asked, self.shipped)
+            SourceFolder(artifact, model, samples, asked, known.shipped)
             if artifact.target in as_is.BACKENDS
-            else Folder(artifact, model, samples, asked, self._reference, self.shipped, self.source)
+            else Folder(
+                artifact, model, samples, asked, known.reference, known.shipped, known.source
+            )
         )
         try:
             path = package.write(folder)

@@ -10,7 +10,7 @@ from converter.errors import UsageError
 from converter.ir.model import Model, spec_dict
 from converter.options.request import Request
 from converter.protocols.emitter import Artifact
-from converter.protocols.server import Packaged, Server
+from converter.protocols.server import Evidence, Packaged, Server
 from converter.samples import Samples
 from modelyard_toy.request import SERVER, ToyServerRequest
 
@@ -28,7 +28,13 @@ class ToyServer(Server):
             raise UsageError(f"--toy-workers {asked.toy_workers}: it has one at least")
 
     def package(
-        self, artifact: Artifact, model: Model, samples: Samples, request: Request, folder: Path
+        self,
+        artifact: Artifact,
+        model: Model,
+        samples: Samples,
+        request: Request,
+        folder: Path,
+        evidence: Evidence | None = None,
     ) -> Packaged:
         asked = request.of(ToyServerRequest)
         path = folder / (request.name or "model")
