@@ -1,5 +1,5 @@
 """The Python twin of the command line: convert, run_recipe, check, bench, serve, diff, sensitivity,
-inspect, doctor.
+inspect, doctor; and load, which runs an artifact.
 
     import modelyard
 
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from converter.commands.doctor import Findings
     from converter.commands.inspect import Inspection
     from converter.commands.load import ServerBenchmark
+    from converter.commands.loaded import Loaded
     from converter.commands.serve import serve
     from converter.precision.budget.cost_table import CostTable
     from converter.report.diff_result import Diffed
@@ -70,6 +71,7 @@ __all__ = [
     "doctor",
     "inspect",
     "inspect_artifact",
+    "load",
     "run_recipe",
     "sensitivity",
     "serve",
@@ -342,6 +344,34 @@ def sensitivity(
     with Given(options, listener, progress) as given:
         name = given.source(source)
         return layer_costs.sensitivity(name, listener=given.listener, **given.options)
+
+
+def load(path: File, artifact: str | None = None, **options: Unpack[Keywords]) -> Loaded:
+    """Runs an artifact of an output folder in this process.
+
+        with modelyard.load("build/net") as net:
+            scores = net(image=pixels)["scores"]
+
+    Args:
+        path: An output folder of ours, a folder in it, or an artifact.
+        artifact: ``TARGET`` or ``TARGET:PRECISION``, as ``"tflite:int8"``. Left out where there are
+            several: the one with the smallest latency that the folder's report measured, of those
+            that run here.
+        **options: How it is opened: ``threads``, ``providers``.
+
+    Returns:
+        What is called with arrays, in order or by name, and gives the outputs by name. Arrays of
+        another size of the same kind are cast (float64 to float32).
+
+    Raises:
+        UsageError: There is no such artifact.
+        DependencyError: Its runtime isn't installed, or runs on another system.
+        ModelError: It can't be opened.
+    """
+    from converter.commands import loaded
+
+    with Given(options, None, False) as given:
+        return loaded.load(given.path(path), artifact, given.options)
 
 
 def inspect(

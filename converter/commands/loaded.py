@@ -1,0 +1,165 @@
+"""``modelyard.load``: an artifact that runs in this process, with the model's names."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from converter.check.feeding import Fed, takes_integers
+from converter.check.sums import Array
+from converter.commands.opened import emitter_of
+from converter.errors import DependencyError, ModelyardError, UsageError
+from converter.files.reading import reading
+from converter.ir.model import TensorSpec, dtype_from_name
+from converter.options.recipe import make_request
+from converter.pipeline.folders import MANIFEST, Found, artifacts_of
+from converter.protocols.emitter import Artifact
+from converter.runtime.session import Session
+
+
+class Loaded:
+    """An artifact that runs in this process. It is called with arrays, and closed at the end of a
+    ``with`` block or by :meth:`close`.
+
+    Attributes:
+        title: ``onnx int8``, or the file's name.
+        inputs, outputs: Name, type and shape of each, in order.
+        runtime: What really runs: name, version, threads.
+    """
+
+    def __init__(self, title: str, session: Session) -> None:
+        self.title = title
+        self.inputs, self.outputs = session.inputs, session.outputs
+        self.runtime = session.runtime
+        self._session = session
+        self._types = {spec.name: dtype_from_name(spec.dtype).numpy() for spec in session.inputs}
+
+    def __call__(self, *arrays: Any, **named: Any) -> dict[str, Array]:
+        """Outputs by name.
+
+        Args:
+            *arrays: The inputs in order, or one mapping of them by name.
+            **named: Inputs by name.
+
+        Raises:
+            UsageError: An input is missing, there is none of that name, or a type doesn't fit.
+            ModelError: The runtime refuses the arrays.
+        """
+        feeds = {} if not arrays and not named else self._feeds(arrays, named)
+        if feeds.keys() != self._types.keys():
+            missing = [name for name in self._types if name not in feeds]
+            unknown = [name for name in feeds if name not in self._types]
+            raise UsageError(
+                f"{self.title}: "
+                + "; ".join(
+                    f"{what} {', '.join(names)}"
+                    for what, names in (("no input is called", unknown), ("missing:", missing))
+                    if names
+                ),
+                hint="It takes " + _listed(self.inputs) + ".",
+            )
+        return self._session.run({name: self._typed(name, v) for name, v in feeds.items()})
+
+    def _feeds(self, arrays: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
+        if len(arrays) == 1 and isinstance(arrays[0], Mapping):
+            return {**arrays[0], **named}
+        if len(arrays) > len(self.inputs):
+            raise UsageError(f"{self.title} takes {len(self.inputs)} inputs, not {len(arrays)}")
+        return {**dict(zip(self._types, arrays, strict=False)), **named}
+
+    def _typed(self, name: str, value: Any) -> Array:
+        array = np.asarray(value)
+        wanted = self._types[name]
+        if array.dtype == wanted:
+            return array
+        if not np.can_cast(array.dtype, wanted, "same_kind"):
+            raise UsageError(
+                f"{self.title}: {name} is {wanted}, and an array of {array.dtype} came"
+            )
+        return array.astype(wanted)
+
+    def close(self) -> None:
+        """Ends it; safe to call twice."""
+        self._session.close()
+
+    def __enter__(self) -> Loaded:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<{self.title}: {_listed(self.inputs)} -> {_listed(self.outputs)}>"
+
+
+def _listed(specs: tuple[TensorSpec, ...]) -> str:
+    return ", ".join(f"{spec.name} {spec.describe()}" for spec in specs)
+
+
+def load(path: str, artifact: str | None, options: Mapping[str, Any]) -> Loaded:
+    """Opens an artifact.
+
+    Args:
+        path: An output folder, a folder in it, or an artifact.
+        artifact: ``TARGET`` or ``TARGET:PRECISION``, where there are several; None for the one with
+            the smallest latency that its report measured, of those that run here.
+        options: How it is opened: ``threads``, ``providers``.
+
+    Raises:
+        UsageError: There is no such artifact.
+        DependencyError: Its runtime isn't installed, or runs on another system.
+        ModelError: It can't be opened.
+    """
+    if not Path(path).exists():
+        raise UsageError(f"there is no {path}")
+    target, _, precision = (artifact or "").partition(":")
+    asked = [target] if target else [], [precision] if precision else []
+    found = artifacts_of(path, *asked) or [Found(Path(path))]
+    ordered = found if len(found) == 1 else _quickest_first(found, Path(path))
+    refused: list[str] = []
+    for item in ordered:
+        try:
+            return _opened(item, options)
+        except ModelyardError as error:
+            if len(ordered) == 1:
+                raise
+            refused.append(f"{item.title}: {error.message}")
+    raise DependencyError(f"no artifact of {path} runs here", details=refused)
+
+
+def _quickest_first(found: list[Found], path: Path) -> list[Found]:
+    """By the median of one caller at batch 1; what wasn't measured comes last, in its order."""
+    folder = next((p for p in (path, *path.parents) if (p / MANIFEST).is_file()), path)
+    measured = json.loads((folder / MANIFEST).read_text(encoding="utf-8")).get("measured", {})
+    medians = {
+        entry["artifact"]: point["p50_ms"]
+        for entry in measured.get("latency", [])
+        for point in entry["points"]
+        if (point["role"], point["batch"], point["concurrency"]) == ("artifact", 1, 1)
+    }
+    return sorted(found, key=lambda item: medians.get(item.title, float("inf")))
+
+
+def _opened(found: Found, options: Mapping[str, Any]) -> Loaded:
+    request = make_request({"source": str(found.path), **found.options("", options)})
+    emitter = emitter_of(found)
+    made = Artifact(emitter.name, request.precision[0], found.path, [found.path])
+    with reading(found.path.name):
+        session = emitter.open(made, request)
+    if other := session.runtime.get("stands_for"):
+        why = session.runtime["not_run"]
+        session.close()
+        raise DependencyError(f"{other} doesn't run here: {why}")
+    if takes_integers(request, request.precision[0]):
+        session = Fed(session, real=True)
+    return Loaded(found.title, session)
