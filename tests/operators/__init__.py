@@ -1,16 +1,24 @@
-"""Operators by family, each case on every target, against ONNX Runtime.
+'''Operators by family, each case on every target, against ONNX Runtime.
 
-A file is a family; its ``CASES`` are names with ONNX text (:class:`~tests.operators.cases.Case`):
+A file is a family; its cases (:class:`~tests.operators.cases.Case`) are graphs in ONNX's own text
+form (https://onnx.ai/onnx/repo-docs/Syntax.html), each with a name, which is the test's id::
 
-* A line is a node, its operands declared where they stand: ``[n,3,9]`` is an input of float,
-  ``int64 i[4]~0:9`` one with a name and a range (to below 9), ``![4,3]`` a weight, ``{0,2}`` a
-  constant vector, ``$1.5`` or ``int8$3`` a scalar. What no node takes is an output; ``y = ...``
-  names a result (``_y``: no output), ``float[a,2] y = ...`` says its type where onnx doesn't know.
-* ``(a|b)`` in a line gives a node for each; in the case's name too, a case for each, and
-  ``(=c|d)`` is chosen in step with the name's.
-* ``sizes="n=1 h=9, n=2 h=7"`` are runs with these free dimensions; ``feeds`` and ``weights`` give
-  values that matter, by name; all else is seeded and normal.
-* ``tflite=`` and ``coreml=`` say what is emitted: ``CONV_2D`` is there, ``-PAD`` isn't, ``ADD*2``
-  are two, ``= MUL ADD`` is all there is but transposes. ``! words & more`` is what the refusals
-  say, ``~ words`` the runtime's error; ``# words`` says in what the target differs, and it has to.
-"""
+    Case("pads fed",
+        """g (float[n, 3] x, int64[2] p) => (y) <float[6] w, int64[1] axes = {-1}> {
+            a = Pad <mode = "edge"> (x, p, "", axes)
+            b = Mul (a, w)
+            y = Relu (b)
+        }""",
+        sizes=[{"n": 1}, {"n": 4}], feeds={"p": [1, 2]}, tflite=Emits("MUL", RELU=0)),
+
+* Between ``=>`` and the nodes stand outputs, whose types onnx infers where none is said, and in
+  ``<>`` constants with their values (``axes``), weights without (``w``), and the types of results
+  that onnx can't infer.
+* ``sizes`` are the free dimensions of each run, ``feeds`` and ``weights`` the values that matter,
+  ``ranges`` what random numbers lie between; all other values are random and seeded by name.
+  (ONNX's text form has no numbers of float16: such a constant is a weight.)
+* ``tflite`` and ``coreml`` say what the target does besides giving the reference's numbers:
+  ``Emits`` some operators, ``Only`` these, or it is ``Refused``, ``Fails``, or ``Differs``.
+
+Cases alike are a comprehension over Python's own f-strings, in which ONNX's braces are doubled.
+'''

@@ -1,10 +1,11 @@
 """Functions and arithmetic of floats, activations, Clip, Softmax: at the ends of their ranges too."""
 
 import numpy as np
+import pytest
 
 from converter.machine import describe_machine
-from tests.operators.cases import Case
-from tests.operators.running import on_every_target
+from tests.operators.cases import Case, Differs, Emits, Only, Refused, graph
+from tests.operators.running import TARGETS, check
 
 EDGES = np.asarray(
     [-np.inf, -1e30, -300.0, -2.5, -1.5, -1.0, -0.5, -0.3, -1e-4, -0.0, 0.0, 1e-4, 0.3, 0.5, 0.9999,
@@ -14,98 +15,249 @@ NEAR = EDGES[np.abs(EDGES) < 10]
 FINITE = EDGES[np.isfinite(EDGES)]
 EVERYWHERE = ("Abs", "Atan", "Ceil", "Erf", "Exp", "Floor", "Log", "Neg", "Reciprocal", "Round", "Sign",
               "Softsign", "Sqrt", "Tanh")  # fmt: skip
-LIMITED = "# XNNPACK gives the largest number instead of infinity"
+NEARBY = ("Acos", "Acosh", "Asin", "Asinh", "Atanh", "Cos", "Cosh", "Sigmoid", "Sin", "Sinh", "Softplus", "Tan")  # fmt: skip
+LIMITED = Differs("XNNPACK gives the largest number instead of infinity")
 XNNPACK = {
     "Reciprocal": LIMITED,
     "Atanh": LIMITED,
     "Softsign, infinite": LIMITED,
-    "Atan, infinite": "# an infinity divided by another",
-    "Exp, infinite": "# XNNPACK's of no number",
-    **({} if "avx512f" in describe_machine().flags else {"Log, infinite": "# XNNPACK's for AVX2"}),
+    "Atan, infinite": Differs("an infinity divided by another"),
+    "Exp, infinite": Differs("XNNPACK's of no number"),
 }
+if "avx512f" not in describe_machine().flags:
+    XNNPACK["Log, infinite"] = Differs("XNNPACK's for AVX2")
 X = [-1e4, -30.0, -3.0, -1.0, -0.5, -1e-3, 0.0, 1e-3, 0.5, 1.0, 3.0, 6.5, 1e4]
+OPERANDS = ["float[n, 3] a", "float[3] b", "float[1, 1] c", "float[n, 1] d"]
+CLIPS = [
+    # operands, limits, and the operation
+    ("x, low, high", "float low = {-0.5}, float high = {0.7}", "clip"),
+    ("x, low, high", "float low = {0.0}, float high = {6.0}", "relu6"),
+    ("x, low", "float low = {0.0}", "relu"),
+    ('x, "", high', "float high = {0.7}", "minimum"),
+    ("x, low", "float low = {-0.5}", "maximum"),
+    ("x, low, high", "float low = {2.0}, float high = {1.0}", "maximum minimum"),
+    ("x, low, high", "float low = {1.0}, float high = {1.0}", "maximum minimum"),
+    ("x, low, high", "float low = {1e-6}, float high = {3.4e38}", "clip"),
+]
 
 # fmt: off
-CASES: dict[str, Case | str] = {
+CASES: list[Case] = [
     # functions of one number
-    **{f"{op}": Case(f"{op}(x[n])", feeds={"x": FINITE}, ios=(15, 18), tflite=XNNPACK.get(op, ""))
-       for op in EVERYWHERE},
-    **{f"{op} of what isn't finite": Case(f"{op}(x[n])", feeds={"x": [-np.inf, np.inf, np.nan]}, ios=(15, 18),
-       tflite=XNNPACK.get(f"{op}, infinite", "")) for op in EVERYWHERE},
-    **{op: Case(f"{op}(x[n])", feeds={"x": NEAR}, ios=(15, 18), tflite=XNNPACK.get(op, "")) for op in (
-        "Acos", "Acosh", "Asin", "Asinh", "Atanh", "Cos", "Cosh", "Sigmoid", "Sin", "Sinh",
-        "Softplus", "Tan")},
-    "Gelu by tanh, half of x read besides": Case("""
-        x = Abs([1,2,12]); p = Pow(x, $3.0); q = Mul(p, $0.044715); r = Add(x, q); s = Mul(r, $0.7978846); t = Tanh(s)
-        u = Add(t, $1.0); h = Mul(x, $0.5); y = Mul(h, u); Neg(y); Abs(h)"""),
-    "a scalar": Case("a = Abs(x[]); Sqrt(a)", feeds={"x": -4.0}),
-    "one operation each": Case("a = Exp([3]); b = Round(a); c = Log(b); Sqrt(c)",
-        coreml="= exp round log sqrt"),
-    "signs of zeros": Case("Neg(x[n]); Ceil(x[n]); Reciprocal(x[n])", feeds={"x": [-0.5, -0.0, 0.0, 1]}, tflite=LIMITED),
-
+    *(
+        Case(op, f"g (float[n] x) => (y) {{ y = {op} (x) }}",
+            feeds={"x": FINITE if op in EVERYWHERE else NEAR}, tflite=XNNPACK.get(op), ios=(15, 18))
+        for op in EVERYWHERE + NEARBY
+    ),
+    *(
+        Case(f"{op} of what isn't finite", f"g (float[n] x) => (y) {{ y = {op} (x) }}",
+            feeds={"x": [-np.inf, np.inf, np.nan]}, tflite=XNNPACK.get(f"{op}, infinite"), ios=(15, 18))
+        for op in EVERYWHERE
+    ),
+    Case("Gelu by tanh, half of x read besides",
+        """g (float[1, 2, 12] input) => (y1, y2)
+            <float three = {3.0}, float cubes = {0.044715}, float root = {0.7978846},
+            float one = {1.0}, float half = {0.5}> {
+            x = Abs (input)
+            p = Pow (x, three)
+            q = Mul (p, cubes)
+            r = Add (x, q)
+            s = Mul (r, root)
+            t = Tanh (s)
+            u = Add (t, one)
+            h = Mul (x, half)
+            y = Mul (h, u)
+            y1 = Neg (y)
+            y2 = Abs (h)
+        }"""),
+    Case("a scalar",
+        """g (float x) => (y) {
+            a = Abs (x)
+            y = Sqrt (a)
+        }""",
+        feeds={"x": -4.0}),
+    Case("one operation each",
+        """g (float[3] x) => (y) {
+            a = Exp (x)
+            b = Round (a)
+            c = Log (b)
+            y = Sqrt (c)
+        }""",
+        coreml=Only("exp", "round", "log", "sqrt")),
+    Case("signs of zeros",
+        """g (float[n] x) => (y1, y2, y3) {
+            y1 = Neg (x)
+            y2 = Ceil (x)
+            y3 = Reciprocal (x)
+        }""",
+        feeds={"x": [-0.5, -0.0, 0.0, 1]}, tflite=LIMITED),
     # activations
-    "activations": Case("""
-        Relu(x[n]); LeakyRelu(x[n]); LeakyRelu<alpha=-0.3>(x[n]); Elu(x[n]); Elu<alpha=0.5>(x[n])
-        Selu(x[n]); Selu<alpha=0.7, gamma=2.0>(x[n]); Celu(x[n]); Celu<alpha=2.5>(x[n])
-        ThresholdedRelu(x[n]); ThresholdedRelu<alpha=0.5>(x[n]); HardSigmoid(x[n])
-        HardSigmoid<alpha=0.4, beta=0.3>(x[n]); HardSwish(x[n]); Mish(x[n]); Softplus(x[n])
-        Softsign(x[n]); Gelu(x[n]); Gelu<approximate="tanh">(x[n]); Shrink<lambd=0.7, bias=0.2>(x[n])
-        """, feeds={"x": X}, ios=(15, 17)),
-    "activations of float16": Case("""
-        LeakyRelu(float16 x[n]); Elu<alpha=0.5>(float16 x[n]); Selu(float16 x[n])
-        Celu<alpha=2.5>(float16 x[n]); HardSwish(float16 x[n]); Gelu(float16 x[n])""", feeds={"x": X}, tol=4e-3, coreml="-cast"),
-    "activations of float16, old systems": Case(
-        "(LeakyRelu|Selu|HardSwish|Gelu)(float16 x[n])", feeds={"x": X}, tol=4e-3, coreml="cast*5", ios=(15,)),
-    "a Celu upside down": Case("Celu<alpha=-1.0>([n])", "n=3", tflite="! a Celu whose alpha is -1.0",
-        coreml="! a Celu whose alpha is -1.0"),
-    "PRelu of (3,1,1|1,3,1,1|4,5|1)": Case("PRelu([n,3,4,5], ![(3,1,1|1,3,1,1|4,5|1)])", "n=2",
-        coreml="(=prelu|prelu|mul|mul)"),
-    "PRelu of other ranks": Case("PRelu([n,3,4], ![3,1]); PRelu([n,3], ![3])", "n=2", coreml="mul -prelu"),
-    "PRelu of integers and a computed slope": Case("PRelu(int32 x[3], int32 s[1])",
+    Case("activations",
+        graph(
+            "float[n] x",
+            [
+                "Relu (x)",
+                "LeakyRelu (x)",
+                "LeakyRelu <alpha = -0.3> (x)",
+                "Elu (x)",
+                "Elu <alpha = 0.5> (x)",
+                "Selu (x)",
+                "Selu <alpha = 0.7, gamma = 2.0> (x)",
+                "Celu (x)",
+                "Celu <alpha = 2.5> (x)",
+                "ThresholdedRelu (x)",
+                "ThresholdedRelu <alpha = 0.5> (x)",
+                "HardSigmoid (x)",
+                "HardSigmoid <alpha = 0.4, beta = 0.3> (x)",
+                "HardSwish (x)",
+                "Mish (x)",
+                "Softplus (x)",
+                "Softsign (x)",
+                "Gelu (x)",
+                'Gelu <approximate = "tanh"> (x)',
+                "Shrink <lambd = 0.7, bias = 0.2> (x)",
+            ],
+        ),
+        feeds={"x": X}, ios=(15, 17)),
+    Case("activations of float16",
+        """g (float16[n] x) => (y1, y2, y3, y4, y5, y6) {
+            y1 = LeakyRelu (x)
+            y2 = Elu <alpha = 0.5> (x)
+            y3 = Selu (x)
+            y4 = Celu <alpha = 2.5> (x)
+            y5 = HardSwish (x)
+            y6 = Gelu (x)
+        }""",
+        feeds={"x": X}, coreml=Emits(cast=0), tol=4e-3),
+    Case("activations of float16, old systems",
+        graph("float16[n] x", [f"{op} (x)" for op in ("LeakyRelu", "Selu", "HardSwish", "Gelu")]),
+        feeds={"x": X}, coreml=Emits(cast=5), tol=4e-3, ios=(15,)),
+    Case("a Celu upside down", "g (float[n] x) => (y) { y = Celu <alpha = -1.0> (x) }",
+        sizes={"n": 3}, tflite=Refused("a Celu whose alpha is -1.0"),
+        coreml=Refused("a Celu whose alpha is -1.0")),
+    *(
+        Case(f"PRelu of {shape}",
+            f"g (float[n, 3, 4, 5] x) => (y) <float[{shape}] slope> {{ y = PRelu (x, slope) }}",
+            sizes={"n": 2}, coreml=coreml)
+        for shape, coreml in (
+            ("3,1,1", Emits("prelu")),
+            ("1,3,1,1", Emits("prelu")),
+            ("4,5", Emits("mul")),
+            ("1", Emits("mul")),
+        )
+    ),
+    Case("PRelu of other ranks",
+        """g (float[n, 3, 4] x, float[n, 3] x1) => (y1, y2) <float[3, 1] slope, float[3] slope1> {
+            y1 = PRelu (x, slope)
+            y2 = PRelu (x1, slope1)
+        }""",
+        sizes={"n": 2}, coreml=Emits("mul", prelu=0)),
+    Case("PRelu of integers and a computed slope", "g (int32[3] x, int32[1] s) => (y) { y = PRelu (x, s) }",
         feeds={"x": [-3, 0, 4], "s": [2]}),
-    "Dropout": Case("y, m = Dropout([n,3]); z, k = Dropout([2,3])", "n=1, n=4"),
-    "Relu of (int8|int32)": Case("Relu((int8|int32) x[3])", feeds={"x": [-5, 0, 5]}),
-
+    Case("Dropout",
+        """g (float[n, 3] x, float[2, 3] x1) => (y, m, z, k) {
+            y, m = Dropout (x)
+            z, k = Dropout (x1)
+        }""",
+        sizes=[{"n": 1}, {"n": 4}]),
+    *(
+        Case(f"Relu of {dtype}", f"g ({dtype}[3] x) => (y) {{ y = Relu (x) }}", feeds={"x": [-5, 0, 5]})
+        for dtype in ("int8", "int32")
+    ),
     # Clip
-    **{f"Clip: {limits}": Case(f"Clip(x[n], {limits})", feeds={"x": X[1:-1]}, coreml=f"= {kinds}")
-       for limits, kinds in {
-           "$-0.5, $0.7": "clip", "$0.0, $6.0": "relu6", "$0.0": "relu", ", $0.7": "minimum",
-           "$-0.5": "maximum", "$2.0, $1.0": "maximum minimum", "$1.0, $1.0": "maximum minimum",
-           "$1e-6, $3.4e38": "clip"}.items()},
-    "Clip to computed limits": Case("Clip(x[n], l[], h[])", feeds={"x": X, "l": -0.7, "h": 2.0}, tflite="! have to be constant"),
-    "Clip of (int64|int32|uint8)":
-        Case("Clip((int64|int32|uint8) x[n], (int64|int32|uint8)$(=-3|-3|3), (int64|int32|uint8)$(=9223372036854775807|5|200))",
+    *(
+        Case(f"Clip ({operands}): {limits}", f"g (float[n] x) => (y) <{limits}> {{ y = Clip ({operands}) }}",
+            feeds={"x": X[1:-1]}, coreml=Only(*made.split()))
+        for operands, limits, made in CLIPS
+    ),
+    Case("Clip to computed limits", "g (float[n] x, float l, float h) => (y) { y = Clip (x, l, h) }",
+        feeds={"x": X, "l": -0.7, "h": 2.0}, tflite=Refused("have to be constant")),
+    *(
+        Case(f"Clip of {dtype}",
+            f"g ({dtype}[n] x) => (y) <{dtype} low = {{{low}}}, {dtype} high = {{{high}}}> {{ y = Clip (x, low, high) }}",
+            feeds={"x": [0, 1, 4, 7, 100]})
+        for dtype, low, high in (("int64", -3, 9223372036854775807), ("int32", -3, 5), ("uint8", 3, 200))
+    ),
+    Case("Clip to the least int64",
+        "g (int64[n] x) => (y) <int64 low = {-9223372036854775808}, int64 high = {9}> { y = Clip (x, low, high) }",
         feeds={"x": [0, 1, 4, 7, 100]}),
-    "Clip to the least int64": Case("Clip(int64 x[n], int64$-9223372036854775808, int64$9)",
-        feeds={"x": [0, 1, 4, 7, 100]}),
-
     # Softmax
-    "Softmax and its like": Case("(Softmax|LogSoftmax)<axis=(-1|0|1)>(x[n,3,m]); Hardmax<axis=1>(x[n,3,m])", "",
-        [{"x": np.random.default_rng(0).standard_normal((2, 3, 4)) * by} for by in (1, 1000)]),
-    "Hardmax along free axes": Case("Hardmax<axis=(0|-1)>(x[n,3,m])", "n=2 m=4"),
-    "Hardmax of equal numbers": Case("Hardmax(x[n,4])",
+    Case("Softmax and its like",
+        graph(
+            "float[n, 3, m] x",
+            [
+                *(
+                    f"{op} <axis = {axis}> (x)"
+                    for op in ("Softmax", "LogSoftmax")
+                    for axis in (-1, 0, 1)
+                ),
+                "Hardmax <axis = 1> (x)",
+            ],
+        ),
+        feeds=[{"x": np.random.default_rng(0).standard_normal((2, 3, 4)) * by} for by in (1, 1000)]),
+    Case("Hardmax along free axes",
+        """g (float[n, 3, m] x) => (y1, y2) {
+            y1 = Hardmax <axis = 0> (x)
+            y2 = Hardmax <axis = -1> (x)
+        }""",
+        sizes={"n": 2, "m": 4}),
+    Case("Hardmax of equal numbers", "g (float[n, 4] x) => (y) { y = Hardmax (x) }",
         feeds={"x": [[1, 3, 3, 2], [5, 5, 5, 5], [0, 1, 0, 1]]}),
-    "Softmax of a masked row": Case("a = Add(float16 x[n,4], float16 m[n,4]); Softmax(a)",
+    Case("Softmax of a masked row",
+        """g (float16[n, 4] x, float16[n, 4] m) => (y) {
+            a = Add (x, m)
+            y = Softmax (a)
+        }""",
         feeds={"x": np.zeros((2, 4)), "m": np.full((2, 4), -65504.0)}, tol=1e-3),
-
     # arithmetic
-    "of (1|2|4) operands": Case(
-        "(Max|Min|Sum|Mean)((=a[n,3]|a[n,3], b[3]|a[n,3], b[3], c[1,1], d[n,1]))", "n=2, n=5"),
-    "a constant and what is multiplied by 0": Case(
-        "a = Mul(x[n,3,m], $0.0); (Max|Min)(a, c![1,(1|3),4])", "n=2 m=4, n=5 m=1"),
-    "a square": Case("Pow(x[n], $2.0)", feeds={"x": [-3.0, 0.5]}, coreml="= square"),
-    "remainders of (float|float16)": Case("Mod<fmod=1>((float|float16) a[n], (float|float16) b[n])", feeds={
-        "a": [-4.3, 7.2, 5.0, 4.3, -7.2, 8.0, 1e4, -1e-5, 3.0],
-        "b": [2.1, -3.4, 8.0, -2.1, 3.4, 5.0, 0.3, 1.0, np.inf]}),
-    "divided by nothing": Case("Div(a[n], b[n])", feeds={"a": [1, -1, 0], "b": [0, 0, 0]}, tflite=LIMITED),
-    "float16 by a large number": Case("Div(float16 x[n], float16$50000.0)",
-        feeds={"x": [30000, 60000, -44444]}, tol=1e-3),
-}
-for base, exponent, b in (
-    ("float", "float", [0.5, 2, 3.5, 2, 0]), ("float", "int64", [0, 2, 3, 4, 5]),
-    ("int32", "int32", [0, 2, 3, 4, 5]), ("int64", "float", [0.5, 2, 3.5, 2, 0]),
-):
-    CASES[f"{base} to a power of {exponent}"] = Case(
-        f"Pow({base} a[n], {exponent} b[n])", feeds={"a": [1, 2, 3, 4, 5], "b": b})
+    *(
+        Case(f"of {count} operands",
+            graph(
+                ", ".join(OPERANDS[:count]),
+                [f"{op} ({', '.join('abcd'[:count])})" for op in ("Max", "Min", "Sum", "Mean")],
+            ),
+            sizes=[{"n": 2}, {"n": 5}])
+        for count in (1, 2, 4)
+    ),
+    *(
+        Case(f"a constant and what is multiplied by 0: {size}",
+            f"""g (float[n, 3, m] x) => (y1, y2) <float[1, {size}, 4] c, float zero = {{0.0}}> {{
+                a = Mul (x, zero)
+                y1 = Max (a, c)
+                y2 = Min (a, c)
+            }}""",
+            sizes=[{"n": 2, "m": 4}, {"n": 5, "m": 1}])
+        for size in (1, 3)
+    ),
+    Case("a square", "g (float[n] x) => (y) <float two = {2.0}> { y = Pow (x, two) }",
+        feeds={"x": [-3.0, 0.5]}, coreml=Only("square")),
+    *(
+        Case(f"remainders of {dtype}", f"g ({dtype}[n] a, {dtype}[n] b) => (y) {{ y = Mod <fmod = 1> (a, b) }}",
+            feeds={
+                "a": [-4.3, 7.2, 5.0, 4.3, -7.2, 8.0, 1e4, -1e-5, 3.0],
+                "b": [2.1, -3.4, 8.0, -2.1, 3.4, 5.0, 0.3, 1.0, np.inf],
+            })
+        for dtype in ("float", "float16")
+    ),
+    Case("divided by nothing", "g (float[n] a, float[n] b) => (y) { y = Div (a, b) }",
+        feeds={"a": [1, -1, 0], "b": [0, 0, 0]}, tflite=LIMITED),
+    Case("float16 by a large number", "g (float16[n] x) => (y) <float16 divisor> { y = Div (x, divisor) }",
+        feeds={"x": [30000, 60000, -44444]}, weights={"divisor": 50000}, tol=1e-3),
+    *(
+        Case(f"{base} to a power of {exponent}",
+            f"g ({base}[n] a, {exponent}[n] b) => (y) {{ y = Pow (a, b) }}",
+            feeds={"a": [1, 2, 3, 4, 5], "b": b})
+        for base, exponent, b in (
+            ("float", "float", [0.5, 2, 3.5, 2, 0]),
+            ("float", "int64", [0, 2, 3, 4, 5]),
+            ("int32", "int32", [0, 2, 3, 4, 5]),
+            ("int64", "float", [0.5, 2, 3.5, 2, 0]),
+        )
+    ),
+]
+# fmt: on
 
-test = on_every_target(CASES)
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test(case: Case, target: str) -> None:
+    check(case, target)

@@ -3,14 +3,16 @@
 from itertools import product
 
 import numpy as np
+import pytest
 
-from tests.operators.cases import TYPES, Array, Case
-from tests.operators.running import on_every_target
+from tests.operators.cases import Array, Case, Differs, Emits, Fails, Only, Refused, graph
+from tests.operators.running import TARGETS, check
 
 LARGE = 2**63 - 1
-WIDE = "~ don't fit into 32 bits"
+WIDE = Fails("don't fit into 32 bits")
 PAIRS = np.asarray(list(product((-7, -6, -1, 0, 1, 6, 7), (-7, -3, -2, -1, 1, 2, 3))))
 INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
+BITWISE = ("BitwiseAnd (a, b)", "BitwiseOr (a, b)", "BitwiseXor (a, b)")
 CODES = {"float": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 6, "int64": 7,
          "bool": 9, "float16": 10, "uint32": 12, "uint64": 13}  # fmt: skip
 
@@ -35,107 +37,190 @@ def pairs(dtype: str) -> dict[str, Array]:
     return {"a": a.ravel(), "b": b.ravel()}
 
 
-# fmt: off
-CASES: dict[str, Case | str] = {
-    # division
-    **{f"divided: {dtype}": Case(f"Div({dtype} a[n], {dtype} b[n]); Mod({dtype} a[n], {dtype} b[n]); "
-        f"Mod<fmod=1>({dtype} a[n], {dtype} b[n])",
-        feeds=dict(zip("ab", (np.abs(PAIRS) if dtype[0] == "u" else PAIRS).T, strict=True)), ios=(15, 17),
-        tflite="! doesn't take uint32" if dtype == "uint32" else "")
-       for dtype in ("int8", "uint8", "int16", "int32", "uint32", "int64")},
-    "divided: the least int32": Case("Div(int32 a[n], int32 b[n])",
-        feeds={"a": [-(2**31), -(2**31), 2**31 - 1, -(2**31) + 1], "b": [2, 3, -2, 2]}),
-    "divided: large int64": Case("Div(int64 a[n], int64 b[n])", feeds={
-        "a": [LARGE, -LARGE, LARGE, -LARGE - 1, LARGE, LARGE], "b": [1, 1, 3, 2, 10**9 + 7, LARGE]}, coreml=WIDE),
-    "divided: close int64": Case("Div(int64 a[n], int64 b[n])", feeds={
-        "a": [2**53 - 1, 2**53, 10**18, 10**18 - 1, -(10**18), 6],
-        "b": [2**26 + 1, 2**53, 10**9, 10**9, 10**9 - 1, -(2**40)]}, coreml=WIDE),
-    "divided: random int64": Case("Div(int64 a[n], int64 b[n])", feeds=random(), coreml=WIDE),
-    "sizes are divided in 32 bits": Case("""
-        s = Shape([n,c,h,w]); h = Gather(s, {2}); m = Sub(h, {1}); d = Div(m, {2}); Add(d, {1})""",
-        "n=1 c=2 h=9 w=3", tflite="DIV*1"),
-    "sizes need no truncation": Case("""
-        s = Shape([n,m]); m = Gather(s, {0}); d = Div(m, {2}); t = Mul(d, {2}); Div(t, m)""",
-        "n=5 m=2, n=6 m=2", coreml="floor_div*2 -not_equal"),
+def large(dtype: str) -> Array:
+    """The least, the largest and what is between, of 64 bits."""
+    info = np.iinfo(dtype)
+    made = np.random.default_rng(0).integers(info.min, info.max, 18, dtype, endpoint=True)
+    made[:2] = info.min, info.max
+    return made
 
-    # one number
-    "(Abs|Sign|Neg) of int64": Case("(Abs|Sign|Neg)(int64 x[n])", feeds={"x": [-LARGE, -2, 0, 1, LARGE]},
-        coreml=WIDE),
-    "(Abs|Neg) of int8": Case("(Abs|Neg)(int8 x[n])", feeds={"x": [-128, -127, 5]}),
-    "Abs of int32": Case("Abs(int32 x[n])", feeds={"x": [-(2**31) + 1, 3]}),
-    "Neg of int16": Case("Neg(int16 x[n])", feeds={"x": [-(2**15), 7]}),
-    "Sign of uint8": Case("Sign(uint8 x[n])", feeds={"x": [0, 255]}),
-    "sizes that differ": Case("Abs(int8 a[n]); Neg(int16 b[m]); Sign(int64 c[p])", "n=3 m=2 p=7"),
 
-    # two numbers
-    **{f"{op} of {dtype}": Case(f"{op}({dtype} a[n], {dtype} b[n])", feeds=pairs(dtype))
-       for op in ("Add", "Sub", "Mul") for dtype in ("int8", "uint8", "int16", "uint16")},
-    "an Add of int64": Case("Add(int64[n], int64[n])", "n=4", coreml="= add"),
-    **{f"{op} of {dtype}": Case(f"{op}({dtype} a[n], {dtype} b[n])", feeds=pairs(dtype),
-        tflite="! doesn't take uint64" if dtype == "uint64" else "") for op in ("Max", "Min") for dtype in ("uint8", "int16", "uint64")},
-    "limits that int32 doesn't hold": Case("a = Min(int64 x[n], $9223372036854775807); Max(a, $-5000000000)",
-        feeds={"x": [-(2**31), -5, 2**31 - 1]}),
-
-    # bits
-    **{f"bits of {dtype}": Case(
-        f"Bitwise(And|Or|Xor)({dtype} a[n], {dtype} b[n])", feeds=pairs(dtype)) for dtype in INTEGERS},
-    **{f"complement of {dtype}": Case(f"BitwiseNot({dtype} x[n])", feeds={"x": ends(dtype)},
-        coreml="! 32 bits" if dtype in ("uint32", "uint64") else "") for dtype in INTEGERS},
-    "bits of five axes": Case("BitwiseOr(int32[n,2,1,2,3]~-9999999:9999999, int32[2,4,1,3]~-99999:999999)",
-        "n=2", tflite="! up to four axes"),
-    "bits of broadcast rows": "Bitwise(And|Or|Xor)(int64 a[2,9]~-99999:99999, int64 b[9]~-99999:99999)",
-    **{f"bits of constant {dtype}": Case(f"Bitwise(And|Or|Xor)({dtype} a[n], {dtype}{{5, 77, 127}})", "n=3")
-       for dtype in ("uint16", "int32", "uint32", "int64")},
-    "bits of scalars": Case("BitwiseXor(int64 a[], int64 b[])", feeds={"a": -77, "b": 12345}),
-
-    # Cast
-    "cast twice, by (6|9|10|2)": Case("""
-        a = Cast<to=(6|9|10|2)>(x[n]); Cast<to=1>(a); Cast<to=9>(a); Cast<to=6>(a)""",
-        feeds={"x": [0.0, 0.25, 0.5, 1.0, 1.3, 7.7, 100.01]},
-        tflite="(=||# float16 is computed in float32|)"),
-    "cast like another": Case("CastLike(x[n], int32[m])", "m=3", {"x": [-1.5, 2.5]}),
-    "cast to what it is": Case("Cast<to=7>(uint8[n])", "n=3", coreml="-cast"),
-}
-for dtype, direction in product(("uint8", "uint16", "uint32", "uint64"), ("LEFT", "RIGHT")):
+def shifts(dtype: str, direction: str) -> dict[str, Array]:
+    """Numbers, and by how many bits each is shifted: by all that there are."""
     bits = min(np.dtype(dtype).itemsize * 8, 31)
     given = (0, 1, 5, 77, 2**bits - 1) if bits < 31 or direction == "RIGHT" else (1,)
     a, b = np.asarray(list(product(given, range(bits))), np.uint64).T
-    CASES[f"{dtype} shifted {direction}"] = Case(
-        f'BitShift<direction="{direction}">({dtype} a[n], {dtype} b[n])', feeds={"a": a, "b": b},
-        tflite="! a BitShift of 64 bits" if dtype == "uint64" else "")
-for source in CODES:
-    dtype = np.dtype(TYPES[source])
-    lines, feeds = dict[str, str](), {}
-    for target in CODES:
-        if target == source:
-            continue
-        if dtype.kind in "iu":
-            info = np.iinfo("int32" if dtype.itemsize > 2 else dtype)
-            low = 0 if source[0] == "u" or target in ("uint32", "uint64") else info.min
-            listed = [info.min, info.min + 1, -129, -1, 0, 1, 127, 128, 255, 256, 65535, info.max]
-            if target in ("float", "float16", "bool"):
-                listed = [0, 1, 100, 127]
-            values = [number for number in listed if low <= number <= info.max]
-        elif source == "bool":
-            values = [1, 0]
-        else:
-            values = [0.0, -0.0, 0.5, 0.99, 1.5, 2.5, 100.7]
-            values += [] if target[0] == "u" else [-0.5, -0.99, -1.5, -100.7]
-        lines[target] = f"Cast<to={CODES[target]}>({source} to_{target}[n_{target}])"
-        feeds[f"to_{target}"] = values
-    apart = {target: feeds.pop(f"to_{target}") for target in ("uint64",) if target in lines}
-    for target, values in apart.items():
-        CASES[f"cast from {source} to {target}"] = Case(lines.pop(target), tflite="! doesn't take uint64",
-            feeds={f"to_{target}": values})
-    CASES[f"cast from {source}"] = Case("\n".join(lines.values()), feeds=feeds,
-        tflite="! doesn't take uint64" if source == "uint64" else "")
+    return {"a": a, "b": b}
 
-for dtype in ("int64", "uint64"):
-    info, seeded = np.iinfo(dtype), np.random.default_rng(0)
-    wide = seeded.integers(info.min, info.max, 18, dtype, endpoint=True)
-    wide[:2] = info.min, info.max
-    CASES[f"bits of large {dtype}"] = Case(
-        f"Bitwise(And|Or|Xor)({dtype} a[n], {dtype} b[n]); BitwiseNot({dtype} a[n])",
-        feeds={"a": wide, "b": wide[::-1]}, coreml=WIDE if dtype == "int64" else "! 32 bits")
 
-test = on_every_target(CASES)
+def castable(source: str, target: str) -> list[float]:
+    """Numbers whose cast is defined."""
+    if source == "bool":
+        return [1, 0]
+    if source in ("float", "float16"):
+        below = [] if target[0] == "u" else [-0.5, -0.99, -1.5, -100.7]
+        return [0.0, -0.0, 0.5, 0.99, 1.5, 2.5, 100.7, *below]
+    info = np.iinfo("int32" if np.dtype(source).itemsize > 2 else source)
+    low = 0 if source[0] == "u" or target in ("uint32", "uint64") else info.min
+    listed = [info.min, info.min + 1, -129, -1, 0, 1, 127, 128, 255, 256, 65535, info.max]
+    if target in ("float", "float16", "bool"):
+        listed = [0, 1, 100, 127]
+    return [number for number in listed if low <= number <= info.max]
+
+
+# fmt: off
+CASES: list[Case] = [
+    # division
+    *(
+        Case(f"divided: {dtype}",
+            f"""g ({dtype}[n] a, {dtype}[n] b) => (x, y, z) {{
+                x = Div (a, b)
+                y = Mod (a, b)
+                z = Mod <fmod = 1> (a, b)
+            }}""",
+            feeds=dict(zip("ab", (np.abs(PAIRS) if dtype[0] == "u" else PAIRS).T, strict=True)),
+            tflite=Refused("doesn't take uint32") if dtype == "uint32" else None, ios=(15, 17))
+        for dtype in ("int8", "uint8", "int16", "int32", "uint32", "int64")
+    ),
+    Case("divided: the least int32", "g (int32[n] a, int32[n] b) => (y) { y = Div (a, b) }",
+        feeds={"a": [-(2**31), -(2**31), 2**31 - 1, -(2**31) + 1], "b": [2, 3, -2, 2]}),
+    Case("divided: large int64", "g (int64[n] a, int64[n] b) => (y) { y = Div (a, b) }",
+        feeds={"a": [LARGE, -LARGE, LARGE, -LARGE - 1, LARGE, LARGE], "b": [1, 1, 3, 2, 10**9 + 7, LARGE]},
+        coreml=WIDE),
+    Case("divided: close int64", "g (int64[n] a, int64[n] b) => (y) { y = Div (a, b) }",
+        feeds={
+            "a": [2**53 - 1, 2**53, 10**18, 10**18 - 1, -(10**18), 6],
+            "b": [2**26 + 1, 2**53, 10**9, 10**9, 10**9 - 1, -(2**40)],
+        },
+        coreml=WIDE),
+    Case("divided: random int64", "g (int64[n] a, int64[n] b) => (y) { y = Div (a, b) }",
+        feeds=random(), coreml=WIDE),
+    Case("sizes are divided in 32 bits",
+        """g (float[n, c, h, w] x) => (y)
+            <int64[1] one = {1}, int64[1] two = {2}> {
+            s = Shape (x)
+            h = Gather (s, two)
+            m = Sub (h, one)
+            d = Div (m, two)
+            y = Add (d, one)
+        }""",
+        sizes={"n": 1, "c": 2, "h": 9, "w": 3}, tflite=Emits(DIV=1)),
+    Case("sizes need no truncation",
+        """g (float[n, m] x) => (y) <int64[1] zero = {0}, int64[1] two = {2}> {
+            s = Shape (x)
+            m = Gather (s, zero)
+            d = Div (m, two)
+            t = Mul (d, two)
+            y = Div (t, m)
+        }""",
+        sizes=[{"n": 5, "m": 2}, {"n": 6, "m": 2}], coreml=Emits(floor_div=2, not_equal=0)),
+    # one number
+    *(
+        Case(f"{op} of int64", f"g (int64[n] x) => (y) {{ y = {op} (x) }}",
+            feeds={"x": [-LARGE, -2, 0, 1, LARGE]}, coreml=WIDE)
+        for op in ("Abs", "Sign", "Neg")
+    ),
+    *(
+        Case(f"{op} of int8", f"g (int8[n] x) => (y) {{ y = {op} (x) }}", feeds={"x": [-128, -127, 5]})
+        for op in ("Abs", "Neg")
+    ),
+    Case("Abs of int32", "g (int32[n] x) => (y) { y = Abs (x) }", feeds={"x": [-(2**31) + 1, 3]}),
+    Case("Neg of int16", "g (int16[n] x) => (y) { y = Neg (x) }", feeds={"x": [-(2**15), 7]}),
+    Case("Sign of uint8", "g (uint8[n] x) => (y) { y = Sign (x) }", feeds={"x": [0, 255]}),
+    Case("sizes that differ",
+        """g (int8[n] a, int16[m] b, int64[p] c) => (y1, y2, y3) {
+            y1 = Abs (a)
+            y2 = Neg (b)
+            y3 = Sign (c)
+        }""",
+        sizes={"n": 3, "m": 2, "p": 7}),
+    # two numbers
+    *(
+        Case(f"{op} of {dtype}", f"g ({dtype}[n] a, {dtype}[n] b) => (y) {{ y = {op} (a, b) }}",
+            feeds=pairs(dtype))
+        for op in ("Add", "Sub", "Mul")
+        for dtype in ("int8", "uint8", "int16", "uint16")
+    ),
+    Case("an Add of int64", "g (int64[n] a, int64[n] b) => (y) { y = Add (a, b) }",
+        sizes={"n": 4}, coreml=Only("add")),
+    *(
+        Case(f"{op} of {dtype}", f"g ({dtype}[n] a, {dtype}[n] b) => (y) {{ y = {op} (a, b) }}",
+            feeds=pairs(dtype), tflite=Refused("doesn't take uint64") if dtype == "uint64" else None)
+        for op in ("Max", "Min")
+        for dtype in ("uint8", "int16", "uint64")
+    ),
+    Case("limits that int32 doesn't hold",
+        """g (int64[n] x) => (y) <int64 most = {9223372036854775807}, int64 least = {-5000000000}> {
+            a = Min (x, most)
+            y = Max (a, least)
+        }""",
+        feeds={"x": [-(2**31), -5, 2**31 - 1]}),
+    # bits
+    *(
+        Case(f"bits of {dtype}", graph(f"{dtype}[n] a, {dtype}[n] b", BITWISE), feeds=pairs(dtype))
+        for dtype in INTEGERS
+    ),
+    *(
+        Case(f"complement of {dtype}", f"g ({dtype}[n] x) => (y) {{ y = BitwiseNot (x) }}",
+            feeds={"x": ends(dtype)}, coreml=Refused("32 bits") if dtype in ("uint32", "uint64") else None)
+        for dtype in INTEGERS
+    ),
+    Case("bits of five axes", "g (int32[n, 2, 1, 2, 3] a, int32[2, 4, 1, 3] b) => (y) { y = BitwiseOr (a, b) }",
+        sizes={"n": 2}, ranges={"a": (-9999999, 9999999), "b": (-99999, 999999)},
+        tflite=Refused("up to four axes")),
+    Case("bits of broadcast rows", graph("int64[2, 9] a, int64[9] b", BITWISE),
+        ranges={"a": (-99999, 99999), "b": (-99999, 99999)}),
+    *(
+        Case(f"bits of constant {dtype}", graph(f"{dtype}[n] a", BITWISE, f"{dtype}[3] b = {{5, 77, 127}}"),
+            sizes={"n": 3})
+        for dtype in ("uint16", "int32", "uint32", "int64")
+    ),
+    Case("bits of scalars", "g (int64 a, int64 b) => (y) { y = BitwiseXor (a, b) }",
+        feeds={"a": -77, "b": 12345}),
+    # Cast
+    *(
+        Case(f"cast twice, by {to}",
+            f"""g (float[n] x) => (y1, y2, y3) {{
+                a = Cast <to = {to}> (x)
+                y1 = Cast <to = 1> (a)
+                y2 = Cast <to = 9> (a)
+                y3 = Cast <to = 6> (a)
+            }}""",
+            feeds={"x": [0.0, 0.25, 0.5, 1.0, 1.3, 7.7, 100.01]}, tflite=tflite)
+        for to, tflite in ((6, None), (9, None), (10, Differs("float16 is computed in float32")), (2, None))
+    ),
+    Case("cast like another", "g (float[n] x, int32[m] target_type) => (y) { y = CastLike (x, target_type) }",
+        sizes={"m": 3}, feeds={"x": [-1.5, 2.5]}),
+    Case("cast to what it is", "g (uint8[n] x) => (y) { y = Cast <to = 7> (x) }",
+        sizes={"n": 3}, coreml=Emits(cast=0)),
+    *(
+        Case(f"{dtype} shifted {direction}",
+            f'g ({dtype}[n] a, {dtype}[n] b) => (y) {{ y = BitShift <direction = "{direction}"> (a, b) }}',
+            feeds=shifts(dtype, direction),
+            tflite=Refused("a BitShift of 64 bits") if dtype == "uint64" else None)
+        for dtype in ("uint8", "uint16", "uint32", "uint64")
+        for direction in ("LEFT", "RIGHT")
+    ),
+    *(
+        Case(f"cast from {source} to {target}",
+            f"g ({source}[n] x) => (y) {{ y = Cast <to = {CODES[target]}> (x) }}",
+            feeds={"x": castable(source, target)},
+            tflite=Refused("doesn't take uint64") if "uint64" in (source, target) else None)
+        for source in CODES
+        for target in CODES
+        if target != source
+    ),
+    *(
+        Case(f"bits of large {dtype}", graph(f"{dtype}[n] a, {dtype}[n] b", (*BITWISE, "BitwiseNot (a)")),
+            feeds={"a": large(dtype), "b": large(dtype)[::-1]},
+            coreml=WIDE if dtype == "int64" else Refused("32 bits"))
+        for dtype in ("int64", "uint64")
+    ),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test(case: Case, target: str) -> None:
+    check(case, target)

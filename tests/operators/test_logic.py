@@ -1,37 +1,82 @@
 """Comparisons, truth values, Where, IsNaN and IsInf."""
 
-from tests.operators.cases import Case
-from tests.operators.running import on_every_target
+import pytest
+
+from tests.operators.cases import Case, Only, graph
+from tests.operators.running import TARGETS, check
 
 INF, NAN = float("inf"), float("nan")
-COMPARED = "(Equal|Greater|GreaterOrEqual|Less|LessOrEqual)"
-WHERE = """
-    Where(bool[a,3], T[a,3], T[a,3]); Where(bool[a,3], T[3], T[1]); Where(bool[a,3], T[], T[])
-    Where(bool[a,1], T[1,3], T[3]); Where(bool[b,a,3], T[a,1], T[3]); Where(bool[1], T[a,3], T[a,1])
-    Where(bool[a,3], T[1], T[a,1])"""
+COMPARED = ("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")
+WHERE = [
+    # sizes of the condition and of both choices
+    ("[a, 3]", "[a, 3]", "[a, 3]"),
+    ("[a, 3]", "[3]", "[1]"),
+    ("[a, 3]", "", ""),
+    ("[a, 1]", "[1, 3]", "[3]"),
+    ("[b, a, 3]", "[a, 1]", "[3]"),
+    ("[1]", "[a, 3]", "[a, 1]"),
+    ("[a, 3]", "[1]", "[a, 1]"),
+]
 
 # fmt: off
-CASES: dict[str, Case | str] = {
-    "compared: (float|int32|int64|uint8)": Case(
-        f"{COMPARED}((float|int32|int64|uint8) a[n,3]~0:3, (float|int32|int64|uint8) b[4,1,3]~0:3)",
-        "n=2, n=5"),
-    "compared: equal floats": Case(f"{COMPARED}(a[n], b[n])", feeds={"a": [1, 2, 2], "b": [1, 1, 2]}),
-    "compared: no numbers": Case(f"{COMPARED}(a[n], b[n]); IsNaN(a[n])",
+CASES: list[Case] = [
+    *(
+        Case(f"compared: {dtype}",
+            graph(f"{dtype}[n, 3] a, {dtype}[4, 1, 3] b", [f"{op} (a, b)" for op in COMPARED]),
+            sizes=[{"n": 2}, {"n": 5}], ranges={"a": (0, 3), "b": (0, 3)})
+        for dtype in ("float", "int32", "int64", "uint8")
+    ),
+    Case("compared: equal floats", graph("float[n] a, float[n] b", [f"{op} (a, b)" for op in COMPARED]),
+        feeds={"a": [1, 2, 2], "b": [1, 1, 2]}),
+    Case("compared: no numbers",
+        graph("float[n] a, float[n] b", [*(f"{op} (a, b)" for op in COMPARED), "IsNaN (a)"]),
         feeds={"a": [NAN, NAN, 1.0, 0.0, INF], "b": [NAN, 1.0, NAN, -0.0, INF]}),
-    "all pairs of truth values": Case("""
-        a = And(x[n], y[n]); b = Or(x[n], y[n]); c = Xor(x[n], y[n]); d = Equal(x[n], y[n])
-        Not(a); Not(b); Not(c); Not(d)""".replace("(x[n], y[n])", "(bool x[n], bool y[n])"),
+    Case("all pairs of truth values",
+        """g (bool[n] x, bool[n] y) => (y1, y2, y3, y4) {
+            a = And (x, y)
+            b = Or (x, y)
+            c = Xor (x, y)
+            d = Equal (x, y)
+            y1 = Not (a)
+            y2 = Not (b)
+            y3 = Not (c)
+            y4 = Not (d)
+        }""",
         feeds={"x": [1, 1, 0, 0], "y": [1, 0, 1, 0]}),
-    "infinite (float|float16)": Case(
-        "IsInf<detect_positive=(0|1), detect_negative=(0|1)>((float|float16) x[n])",
-        feeds={"x": [INF, -INF, NAN, (6e4), -6e4, 0]}),
-    "Where of free (float|bool|int64)": Case(WHERE.replace("T[", "(float|bool|int64)["), "a=2 b=4"),
-    "Where of known (float|bool|int64)": Case(
-        WHERE.replace("T[", "(float|bool|int64)[").replace("[a", "[2").replace("[b,a", "[4,2")),
-    "Where keeps every number": Case("Where(bool c[n,4], a[4], b[])",
+    *(
+        Case(f"infinite {dtype}",
+            graph(
+                f"{dtype}[n] x",
+                [
+                    f"IsInf <detect_positive = {positive}, detect_negative = {negative}> (x)"
+                    for positive in (0, 1)
+                    for negative in (0, 1)
+                ],
+            ),
+            feeds={"x": [INF, -INF, NAN, 6e4, -6e4, 0]})
+        for dtype in ("float", "float16")
+    ),
+    *(
+        Case(f"Where of {dtype}: {c}, {x}, {y}",
+            f"g (bool{c} c, {dtype}{x} x, {dtype}{y} y) => (z) {{ z = Where (c, x, y) }}",
+            sizes={"a": 2, "b": 4})
+        for dtype in ("float", "bool", "int64")
+        for free in WHERE
+        for c, x, y in (free, [sizes.replace("a", "2").replace("b", "4") for sizes in free])
+    ),
+    Case("Where keeps every number", "g (bool[n, 4] c, float[4] a, float b) => (y) { y = Where (c, a, b) }",
         feeds={"c": [[1] * 4, [0] * 4], "a": [INF, 0.0, NAN, -INF], "b": INF}),
-    "Where of many axes": Case("Where(bool[2,1,3,1,1,2], [n,1,2,1,1], [])", "n=3"),
-    "masked scores": Case("Where(bool m[n,1,s,s], [n,4,s,s], $-1e9)", "n=2 s=3", coreml="= cast select"),
-}
+    Case("Where of many axes",
+        "g (bool[2, 1, 3, 1, 1, 2] condition, float[n, 1, 2, 1, 1] x, float y) => (z) { z = Where (condition, x, y) }",
+        sizes={"n": 3}),
+    Case("masked scores",
+        "g (bool[n, 1, s, s] m, float[n, 4, s, s] x) => (y) <float least = {-1e9}> { y = Where (m, x, least) }",
+        sizes={"n": 2, "s": 3}, coreml=Only("cast", "select")),
+]
+# fmt: on
 
-test = on_every_target(CASES)
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test(case: Case, target: str) -> None:
+    check(case, target)
