@@ -222,12 +222,38 @@ def test_a_million_nodes(tmp_path: Path) -> None:
     assert took.seconds < 20
 
 
-def test_a_hundred_thousand_initializers(tmp_path: Path) -> None:
-    model = parsed(RELU)
+@pytest.mark.parametrize("kind", ["initializers", "Constants", "Constants of a function"])
+def test_a_hundred_thousand_weights(tmp_path: Path, kind: str) -> None:
+    model = parsed(RELU if kind != "Constants of a function" else calling("b = Relu (a)"))
     values = ({"name": f"w{i}", "data_type": 1, "raw_data": bytes(4)} for i in range(10**5))
-    model.graph.initializer.extend(onnx.TensorProto(**value) for value in values)
+    if kind == "initializers":
+        model.graph.initializer.extend(onnx.TensorProto(**value) for value in values)
+    else:
+        made = (
+            helper.make_node("Constant", [], [f"w{i}"], value=onnx.TensorProto(**value))
+            for i, value in enumerate(values)
+        )
+        (model.graph if kind == "Constants" else model.functions[0]).node.extend(made)
     onnx.save(model, tmp_path / "m.onnx")
-    refused(tmp_path, 3, "inspect m.onnx", "100,000 initializers, and at most 50,000 are taken")
+    says = "100,000 initializers and Constants, and at most 20,000 are taken"
+    refused(tmp_path, 3, "inspect m.onnx", says)
+
+
+def test_thousands_of_inputs_and_outputs(tmp_path: Path) -> None:
+    """Time grows as they do."""
+    many = range(500)
+    text = "g (INPUTS) => (OUTPUTS) { NODES }"
+    kinds = {
+        "INPUTS": ", ".join(f"float[batch, 4] x{i}" for i in many),
+        "OUTPUTS": ", ".join(f"float[batch, 4] y{i}" for i in many),
+        "NODES": " ".join(f"y{i} = Relu (x{i})" for i in many),
+    }
+    for word, items in kinds.items():
+        text = text.replace(word, items)
+    written(tmp_path / "m.onnx", text)
+    took = watched("convert", "m.onnx", "--no-bench", "--no-cache", "--out", "o", cwd=tmp_path)
+    assert took.code == 0, took.err
+    assert took.seconds < 60 and took.peak < SMALL
 
 
 # -- ended ---------------------------------------------------------------------------------
