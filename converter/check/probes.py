@@ -39,8 +39,8 @@ LEAST = 5 * BUDGET
 """The same for a batch of two, which is tried before all else."""
 
 EACH = 1_000_000
-"""What handing over an array comes to in multiply-adds: about 20 microseconds. A model of thousands of
-inputs has thousands of edges."""
+"""What handing over an array comes to in multiply-adds: about 20 microseconds. A model of thousands
+of inputs has thousands of edges."""
 
 BYTES = 2**28
 """Of inputs and outputs of all probes together, which are held until they were compared; a batch of

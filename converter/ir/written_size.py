@@ -43,8 +43,8 @@ def check_size(proto: onnx.ModelProto, name: str) -> None:
 def _require_few_weights(count: int, name: str) -> None:
     if count > MOST_WEIGHTS:
         raise ModelError(
-            f"{name} has {count:,} initializers and Constants, and at most {MOST_WEIGHTS:,} are taken: "
-            "ONNX Runtime takes four times as long for twice as many",
+            f"{name} has {count:,} initializers and Constants, and at most {MOST_WEIGHTS:,} are "
+            "taken: ONNX Runtime takes four times as long for twice as many",
             hint="Export it with fewer: one initializer for those that are alike, as onnxslim "
             "leaves it, and one stacked tensor for weights that many parts have.",
         )

@@ -94,6 +94,16 @@ def test_aliases_in_a_recipe(tmp_path: Path, text: str) -> None:
     refused(tmp_path, 2, "run r.yaml", "its aliases come to more than 100,000 values")
 
 
+@pytest.mark.parametrize(("text", "says"), [
+    ("x: [" + "1," * 10**6 + "]\n", "it comes to more than 100,000 values"),
+    ("x:\n" + "- 1\n" * 10**6, "it comes to more than 100,000 values"),
+    ("x: [" + "1," * 4 * 10**6 + "]\n", "has more than 4,194,304 bytes"),
+], ids=["a million", "a million lines", "four million"])  # fmt: skip
+def test_millions_of_numbers_in_a_recipe(tmp_path: Path, text: str, says: str) -> None:
+    (tmp_path / "r.yaml").write_text(text)
+    refused(tmp_path, 2, "run r.yaml --dry-run", says, 60)
+
+
 def test_a_few_aliases_are_taken(tmp_path: Path) -> None:
     small_cnn(tmp_path / "m.onnx")
     (tmp_path / "r.yaml").write_text("source: m.onnx\nbench: &no false\nstrict: *no\n")
