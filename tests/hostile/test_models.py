@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 import struct
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from scipy import sparse
+from sklearn import ensemble, neighbors, svm
 
 from parsers.pytorch.child import contents
 from parsers.sklearn.child import files
@@ -80,6 +85,67 @@ def test_lightgbm_cut_short_by_the_command(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 10])
     said = command("convert", "m.txt", "--no-bench", cwd=tmp_path, code=3)
     assert "m.txt can't be read: it is cut short" in said.err
+
+
+MACHINES: dict[str, Callable[[Any], None]] = {
+    "fewer coefficients": lambda m: setattr(m, "_dual_coef_", m._dual_coef_[:, :1]),
+    "fewer classes of coefficients": lambda m: setattr(m, "_dual_coef_", m._dual_coef_[:1]),
+    "more vectors than there are": lambda m: setattr(m, "_n_support", m._n_support + 100_000),
+    "below zero": lambda m: setattr(m, "_n_support", m._n_support * np.int32(-1)),
+    "narrow vectors": lambda m: setattr(m, "support_vectors_", m.support_vectors_[:, :1].copy()),
+    "fewer intercepts": lambda m: setattr(m, "_intercept_", m._intercept_[:1]),
+    "fewer probabilities": lambda m: setattr(m, "_probA", m._probA[:1]),
+}
+
+
+@pytest.mark.parametrize("change", MACHINES.values(), ids=MACHINES)
+def test_support_vectors(change: Callable[[Any], None], tmp_path: Path) -> None:
+    """libsvm reads as far as the numbers say."""
+    model = copy.deepcopy(trained("svc"))
+    opened(saved(model, tmp_path / "m.skops"))
+    change(model.steps[-1][1])
+    with pytest.raises(WorkerError, match="a SVC leads out of its numbers") as caught:
+        opened(saved(model, tmp_path / "m.skops"))
+    assert caught.value.kind == "broken"
+
+
+def test_support_vectors_by_the_command(tmp_path: Path) -> None:
+    model = copy.deepcopy(trained("svc"))
+    MACHINES["fewer coefficients"](model.steps[-1][1])
+    saved(model, tmp_path / "m.skops")
+    said = command("convert", "m.skops", "--no-bench", cwd=tmp_path, code=3)
+    assert "m.skops can't be read: a SVC leads out of its numbers" in said.err
+
+
+def test_a_kernel_s_columns(tmp_path: Path) -> None:
+    rows = np.random.default_rng(0).standard_normal((30, 4))
+    model = svm.SVC(kernel="precomputed").fit(rows @ rows.T, rows[:, 0] > 0)
+    opened(saved(model, tmp_path / "m.skops"))
+    model.support_ = model.support_ + np.int32(1000)
+    with pytest.raises(WorkerError, match="a SVC leads out of its numbers"):
+        opened(saved(model, tmp_path / "m.skops"))
+
+
+def test_boosting_of_more_classes_than_it_says(tmp_path: Path) -> None:
+    rows = np.random.default_rng(0).standard_normal((30, 4))
+    model = ensemble.GradientBoostingRegressor(n_estimators=2).fit(rows, rows[:, 0])
+    opened(saved(model, tmp_path / "m.skops"))
+    model.estimators_ = np.repeat(model.estimators_, 9, axis=1)
+    with pytest.raises(WorkerError, match="leads out of its numbers"):
+        opened(saved(model, tmp_path / "m.skops"))
+
+
+@pytest.mark.parametrize("kind", ["kd_tree", "ball_tree", "sparse"])
+def test_native_trees_and_sparse_numbers_are_asked_about(kind: str, tmp_path: Path) -> None:
+    """scikit-learn and SciPy follow their indices without looking, so they are trusted by name."""
+    rows = np.random.default_rng(0).standard_normal((30, 4))
+    if kind == "sparse":
+        model = svm.SVC().fit(sparse.csr_matrix(rows), rows[:, 0] > 0)
+    else:
+        model = neighbors.KNeighborsClassifier(algorithm=kind).fit(rows, rows[:, 0] > 0)
+    with pytest.raises(WorkerError, match="may run code") as caught:
+        opened(saved(model, tmp_path / "m.skops"))
+    assert caught.value.kind == "untrusted"
 
 
 def test_a_schema_that_names_lists_again_and_again(tmp_path: Path) -> None:
