@@ -13,10 +13,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from scipy import sparse
 from sklearn import ensemble, neighbors, svm
 
 from parsers.pytorch.child import contents
+from parsers.pytorch.child import files as pytorch_files
 from parsers.sklearn.child import files
 from parsers.worker.errors import WorkerError
 from tests.acceptance.cli import command
@@ -202,6 +204,44 @@ def test_bytes_in_a_pickle_are_not_read(tmp_path: Path) -> None:
         file.write(b"\x80\x02ctorch.nn.modules.linear\nLinear\n\x8e" + struct.pack("<Q", 1 << 40))
         file.truncate(1 << 41)
     assert contents.kind_of(tmp_path / "m.pt") == ""  # what follows is no pickle
+
+
+def script(path: Path) -> Path:
+    """A model that a file holds whole, by its suffix."""
+    net, values = torch.nn.Linear(4, 3).eval(), (torch.randn(2, 4),)
+    if path.suffix == ".pt2":
+        torch.export.save(torch.export.export(net, values), path)
+    else:
+        torch.jit.save(torch.jit.trace(net, values), path)
+    return path
+
+
+@pytest.mark.parametrize("name", ["m.pt", "m.pt2"])
+def test_a_bit_of_a_whole_model_that_is_another(name: str, tmp_path: Path) -> None:
+    """torch compares no checksum, and would read other weights."""
+    path = script(tmp_path / name)
+    pytorch_files.open_file(path, True, None, [])
+    content = path.read_bytes()
+    for member in zipfile.ZipFile(path).infolist():
+        damaged, start = bytearray(content), member.header_offset + 30
+        start += sum(struct.unpack_from("<2H", content, member.header_offset + 26))
+        if member.file_size and member.compress_size:
+            damaged[start + member.compress_size // 2] ^= 1
+            path.write_bytes(damaged)
+            with pytest.raises(WorkerError, match=r"is damaged|holds|cannot be read"):
+                pytorch_files.open_file(path, True, None, [])
+
+
+def test_damaged_weights_of_torchscript_by_the_command(tmp_path: Path) -> None:
+    path = script(tmp_path / "m.pt")
+    with zipfile.ZipFile(path) as archive:
+        weights = archive.read("m/data/0")
+    path.write_bytes(path.read_bytes().replace(weights, bytes([weights[0] ^ 1]) + weights[1:]))
+    said = command(
+        "inspect", "m.pt", "--trust-source", "--input", "x:batchx4", cwd=tmp_path, code=3
+    )
+    assert "m.pt is damaged: the checksum of its record m/data/0 is another" in said.err
+    assert len(said.err.splitlines()) < 5
 
 
 @pytest.mark.slow
