@@ -204,15 +204,20 @@ def compare_steps(
     """
     results = []
     before = reference
+    known: dict[tuple[str, str], Comparison] = {}
+
+    def compared(one: ReferenceOutputs, other: ReferenceOutputs) -> Comparison:
+        """Once of the same outputs, which most steps give."""
+        key = one.held, other.held
+        if key not in known:
+            known[key] = _compare_stored(one, other, comparer_for(outputs, matching))
+        return known[key]
+
     for name, ran in steps:
         if progress:
             progress(f"checking the step {name}")
         after = before if ran is None else ran
-        source = _compare_stored(reference, after, comparer_for(outputs, matching))
-        previous = source
-        if before is not reference:
-            previous = _compare_stored(before, after, comparer_for(outputs, matching))
-        results.append(StepError(name, source, previous))
+        results.append(StepError(name, compared(reference, after), compared(before, after)))
         before = after
     return results
 

@@ -111,7 +111,9 @@ class OutputComparer:
         if self.first is None and not same.all():
             self.first = _place(r, c, int(np.argmin(same.ravel())), sample)
         if self.float:
-            self._add_float(self._real(r), self._real(c), sample)
+            whole = same.all() and r.dtype == c.dtype and self._add_equal(self._real(r), sample)
+            if not whole:
+                self._add_float(self._real(r), self._real(c), sample)
             return
         self.compared += r.size
         self.telling.add(r)
@@ -126,6 +128,25 @@ class OutputComparer:
         real: Array = (stored.astype(np.float64) - zero_point) * scale
         return real
 
+    def _add_equal(self, r: Array, sample: str) -> bool:
+        """As :meth:`_add_float`, in fewer steps, where both hold the same finite values: a model
+        may have thousands of small outputs. False where they aren't finite."""
+        values = as_float(r).ravel()
+        if not values.size or not np.isfinite(values).all():
+            return False
+        if self.scores:
+            rows = r.size // r.shape[-1]
+            self.rows, self.rows_agree = self.rows + rows, self.rows_agree + rows
+        self.telling.add(values)
+        self.compared += r.size
+        self._add_varied(r, values, values)
+        self.abs.add_zeros(values.size)
+        self.rel.add_zeros(values.size)
+        self.max_abs, self.max_rel = max(self.max_abs, 0.0), max(self.max_rel, 0.0)
+        self.sums.add(values, values)
+        self._add_cosine(1.0, 0.0, sample)
+        return True
+
     def _add_float(self, r: Array, c: Array, sample: str) -> None:
         if self.scores:
             self._add_rows(r, c)
@@ -133,8 +154,8 @@ class OutputComparer:
         finite = np.isfinite(fr) & np.isfinite(fc)
         self.telling.add(fr)
         self.compared += int(np.count_nonzero(finite)) * r.size // max(fr.size, 1)
-        self._add_special(fr, fc)
         if not finite.all():
+            self._add_special(fr, fc)
             fr, fc = np.where(finite, fr, 0.0), np.where(finite, fc, 0.0)
         self._add_varied(r, fr, fc)
         errors = np.abs(difference(fr, fc))
@@ -144,7 +165,7 @@ class OutputComparer:
         self.max_rel = max(self.max_rel, float(np.max(relative, initial=-1.0)))
         one = Sums()
         one.add(fr, fc)
-        self.sums.add(fr, fc)
+        self.sums.join(one)
         if not finite.any():
             return  # no direction to compare
         self._add_cosine(one.cosine(), largest, sample)

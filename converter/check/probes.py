@@ -38,6 +38,10 @@ seconds of two cores in a framework."""
 LEAST = 5 * BUDGET
 """The same for a batch of two, which is tried before all else."""
 
+EACH = 1_000_000
+"""What handing over an array comes to in multiply-adds: about 20 microseconds. A model of thousands
+of inputs has thousands of edges."""
+
 BYTES = 2**28
 """Of inputs and outputs of all probes together, which are held until they were compared; a batch of
 two, which comes first, may have more."""
@@ -198,7 +202,8 @@ class Builder:
         left_out: list[str] = []
         for number, probe in enumerate(self._all(budget)):
             times = _numbers(probe.feeds) / numbers
-            cost, size = int(self.macs * times), int(self.size * times)
+            cost = int(self.macs * times) + EACH * len(probe.feeds)
+            size = int(self.size * times)
             if 2 * cost <= (left if number else LEAST) and (size <= room or not number):
                 taken.append(replace(probe, macs=cost))
                 left, room = left - 2 * cost, room - size

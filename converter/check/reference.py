@@ -62,6 +62,12 @@ class ReferenceOutputs:
                 if output["name"] not in self._left_out
             }
 
+    @property
+    def held(self) -> str:
+        """What is the same where names, dtypes, shapes and values of all outputs are."""
+        left_out = sorted(self._left_out)
+        return json.dumps([[entry["digest"] for entry in self._entries], self.names, left_out])
+
     def first(self, count: int) -> ReferenceOutputs:
         """Those of the first samples alone."""
         return self._with(samples=self._entries[:count])

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from converter.check.accuracy import comparer_for
 from converter.check.matching import Matching
+from converter.check.metrics import Outputs
 from converter.check.reference import ReferenceOutputs
 from converter.check.sums import Array
 from converter.ir.model import TensorSpec
@@ -131,27 +132,31 @@ def choose(
     reference, found = compared
     matching = Matching.of(lists, limits.cosine)
 
-    def kept(numbers: Sequence[int]) -> bool:
+    def kept(pairs: Sequence[tuple[Outputs, Outputs]]) -> bool:
         comparer = comparer_for(outputs, matching)
-        for number in numbers:
-            comparer.add(reference[number], found[number])
+        for pair in pairs:
+            comparer.add(*pair)
         result = comparer.result()
         apart = result.missing or any(output.shape_problem for output in result.outputs)
         return not apart and all(map(limits.kept_by, result.outputs))
 
     numbers: list[int] = []
+    pairs: list[tuple[Outputs, Outputs]] = []
     notes: list[str] = []
     size = 0
     for number, sample in enumerate(islice(samples, LOOKED_AT)):
         if sample.name in unsteady:
             notes.append(f"{sample.name} doesn't go along: rounding decides on it")
-        elif not kept([number]) or not kept([*numbers, number]):
+            continue
+        pair = reference[number], found[number]
+        if not kept([pair]) or (pairs and not kept([*pairs, pair])):
             notes.append(f"{sample.name} doesn't go along: alone, it misses a limit")
         else:
-            size += _size(sample.feeds) + _size(reference[number])
+            size += _size(sample.feeds) + _size(pair[0])
             if numbers and size > LARGEST:
                 break
             numbers.append(number)
+            pairs.append(pair)
             if len(numbers) == COUNT:
                 break
     return Chosen(tuple(numbers), tuple(notes))

@@ -53,14 +53,27 @@ class Sums:
         self.rr, self.cc, self.rc, self.noise = _Sum(), _Sum(), _Sum(), _Sum()
 
     def add(self, r: Array, c: Array) -> None:
-        """Adds finite float64 vectors of one size: the reference's, the candidate's."""
+        """Adds finite float64 vectors of one size: the reference's, the candidate's, which may be
+        the same array."""
         scaled_r, er = _scaled(r)
+        if r is c:
+            square = float(np.sum(scaled_r * scaled_r))
+            for one in (self.rr, self.cc, self.rc):
+                one.add(square, 2 * er)
+            return
         scaled_c, ec = _scaled(c)
         noise, en = _scaled(difference(r, c))
         self.rr.add(float(np.sum(scaled_r * scaled_r)), 2 * er)
         self.cc.add(float(np.sum(scaled_c * scaled_c)), 2 * ec)
         self.rc.add(float(np.sum(scaled_r * scaled_c)), er + ec)
         self.noise.add(float(np.sum(noise * noise)), 2 * en)
+
+    def join(self, other: Sums) -> None:
+        """Adds another's."""
+        self.rr.add(other.rr.value, other.rr.exponent)
+        self.cc.add(other.cc.value, other.cc.exponent)
+        self.rc.add(other.rc.value, other.rc.exponent)
+        self.noise.add(other.noise.value, other.noise.exponent)
 
     def cosine(self) -> float:
         """In [-1, 1]; 1 for two zero vectors, 0 where only one is zero."""
@@ -113,6 +126,11 @@ class Mean:
             self.count += values.size
             mean = float(np.sum(values / values.size))
             self.value += (mean - self.value) * (values.size / self.count)
+
+    def add_zeros(self, count: int) -> None:
+        """Adds as many zeros."""
+        self.count += count
+        self.value -= self.value * (count / self.count)
 
     def result(self) -> float | None:
         """The mean, at most the largest float64; None of nothing."""

@@ -124,13 +124,14 @@ class Variation:
         self._axes: dict[int, _Channels] = {}
 
     def add(self, r: Array, c: Array) -> None:
-        """Adds a row: float64 of one shape, finite values alone."""
+        """Adds a row: float64 of one shape, finite values alone; both may be the same array."""
         if not r.size:
             return
         shape = tuple(size for size in r.shape if size != 1)
         if not self._rows:
             self._start(r, shape)
-        error = np.square(self._scaled(difference(r, c))).reshape(shape)
+        apart = np.zeros_like(r) if r is c else self._scaled(difference(r, c))
+        error = np.square(apart).reshape(shape)
         r = self._scaled(r).reshape(shape)
         self._rows += 1
         self._alike = self._alike and shape == self._shape

@@ -12,9 +12,9 @@ MOST_NODES = 200_000
 write. Each is a tenth of a millisecond in every shape inference, so that to inspect so many takes
 about a minute. 30 functions that call each other twice are 2**30."""
 
-MOST_INITIALIZERS = 50_000
-"""Initializers of a graph: ONNX Runtime takes two minutes for so many, and four times as long for
-twice as many. Exporters write some ten thousand, where a model has many experts."""
+MOST_WEIGHTS = 20_000
+"""Initializers and Constants that a model may have, every call written out: ONNX Runtime takes ten
+seconds for so many, and four times as long for twice as many. Exporters write some 5,000."""
 
 MOST_BYTES = 4 << 30
 """Bytes that they may come to, as they lie in the file: each call has a function's constants."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import onnx
 
 from converter.errors import ModelError
 from converter.ir.calls import (
     DEEPEST,
     MOST_BYTES,
-    MOST_INITIALIZERS,
     MOST_NODES,
+    MOST_WEIGHTS,
     CircleError,
     written_out,
 )
@@ -30,16 +32,26 @@ def check_size(proto: onnx.ModelProto, name: str) -> None:
         ModelError: A function calls itself; nodes or initializers are too many, or calls too large
             or too deep.
     """
-    count = sum(1 for _ in all_nodes(proto.graph.node))
-    if count > MOST_NODES:
-        raise ModelError(f"{name} has {count:,} nodes, and at most {MOST_NODES:,} are taken")
-    weights = len(proto.graph.initializer)
-    if weights > MOST_INITIALIZERS:
-        raise ModelError(
-            f"{name} has {weights:,} initializers, and at most {MOST_INITIALIZERS:,} are taken"
-        )
+    nodes = list(all_nodes(proto.graph.node))
+    if len(nodes) > MOST_NODES:
+        raise ModelError(f"{name} has {len(nodes):,} nodes, and at most {MOST_NODES:,} are taken")
+    _require_few_weights(len(proto.graph.initializer) + _constants(nodes), name)
     if proto.functions:
         _check_functions(proto, name)
+
+
+def _require_few_weights(count: int, name: str) -> None:
+    if count > MOST_WEIGHTS:
+        raise ModelError(
+            f"{name} has {count:,} initializers and Constants, and at most {MOST_WEIGHTS:,} are "
+            "taken: ONNX Runtime takes four times as long for twice as many",
+            hint="Export it with fewer: one initializer for those that are alike, as onnxslim "
+            "leaves it, and one stacked tensor for weights that many parts have.",
+        )
+
+
+def _constants(nodes: Iterable[onnx.NodeProto]) -> int:
+    return sum(node.op_type == "Constant" for node in nodes)
 
 
 def _check_functions(proto: onnx.ModelProto, name: str) -> None:
@@ -48,12 +60,14 @@ def _check_functions(proto: onnx.ModelProto, name: str) -> None:
         for function in proto.functions
     }
     bodies[_MAIN] = list(proto.graph.node)
-    called = {key: [_key(node) for node in all_nodes(nodes)] for key, nodes in bodies.items()}
+    whole = {key: list(all_nodes(nodes)) for key, nodes in bodies.items()}
+    called = {key: [_key(node) for node in nodes] for key, nodes in whole.items()}
     calls = {key: [callee for callee in keys if callee in bodies] for key, keys in called.items()}
     try:
         nodes = written_out({key: len(keys) for key, keys in called.items()}, calls)
         size = {key: sum(node.ByteSize() for node in held) for key, held in bodies.items()}
         content = written_out(size, calls)
+        constants = written_out({key: _constants(held) for key, held in whole.items()}, calls)
     except CircleError as error:
         raise ModelError(
             f"{name}: functions call themselves: {' -> '.join(key[1] for key in error.args)}",
@@ -67,6 +81,7 @@ def _check_functions(proto: onnx.ModelProto, name: str) -> None:
             f"most {MOST_NODES:,} nodes, {MOST_BYTES:,} bytes and {DEEPEST} calls are taken",
             hint="Export it without functions, or with fewer calls of them.",
         )
+    _require_few_weights(len(proto.graph.initializer) + constants[_MAIN][0], name)
 
 
 def _key(node: onnx.NodeProto) -> _Key:

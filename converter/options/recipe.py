@@ -87,6 +87,11 @@ def load_recipe(path: Path) -> dict[str, Any]:
 
 
 def _read(path: Path) -> dict[str, Any]:
+    if path.stat().st_size > _MOST_BYTES:
+        raise UsageError(
+            f"the recipe {path} has more than {_MOST_BYTES:,} bytes, and is none",
+            hint="Give a model as the source, and what is long in files that a recipe names.",
+        )
     try:
         values = _safely_loaded(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -118,10 +123,24 @@ def find_recipe(name: str) -> Path:
 _MOST_VALUES = 100_000
 """Values that a recipe may come to with its aliases written out."""
 
+_MOST_BYTES = 4 << 20
+
+
+class _Loader(yaml.SafeLoader):
+    """Reads no more values than a recipe may have; YAML takes seconds for them."""
+
+    composed = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        self.composed += 1
+        if self.composed > _MOST_VALUES:
+            raise yaml.YAMLError(f"it comes to more than {_MOST_VALUES:,} values")
+        return super().compose_node(parent, index)
+
 
 def _safely_loaded(text: str) -> Any:
-    """What YAML holds; raises yaml.YAMLError for none, and for aliases that come to too much."""
-    loader = yaml.SafeLoader(text)
+    """What YAML holds; raises yaml.YAMLError for none, and for what comes to too much."""
+    loader = _Loader(text)
     try:
         node = loader.get_single_node()
         if node is None:

@@ -94,6 +94,16 @@ def test_aliases_in_a_recipe(tmp_path: Path, text: str) -> None:
     refused(tmp_path, 2, "run r.yaml", "its aliases come to more than 100,000 values")
 
 
+@pytest.mark.parametrize(("text", "says"), [
+    ("x: [" + "1," * 10**6 + "]\n", "it comes to more than 100,000 values"),
+    ("x:\n" + "- 1\n" * 10**6, "it comes to more than 100,000 values"),
+    ("x: [" + "1," * 4 * 10**6 + "]\n", "has more than 4,194,304 bytes"),
+], ids=["a million", "a million lines", "four million"])  # fmt: skip
+def test_millions_of_numbers_in_a_recipe(tmp_path: Path, text: str, says: str) -> None:
+    (tmp_path / "r.yaml").write_text(text)
+    refused(tmp_path, 2, "run r.yaml --dry-run", says, 60)
+
+
 def test_a_few_aliases_are_taken(tmp_path: Path) -> None:
     small_cnn(tmp_path / "m.onnx")
     (tmp_path / "r.yaml").write_text("source: m.onnx\nbench: &no false\nstrict: *no\n")
@@ -222,12 +232,38 @@ def test_a_million_nodes(tmp_path: Path) -> None:
     assert took.seconds < 20
 
 
-def test_a_hundred_thousand_initializers(tmp_path: Path) -> None:
-    model = parsed(RELU)
+@pytest.mark.parametrize("kind", ["initializers", "Constants", "Constants of a function"])
+def test_a_hundred_thousand_weights(tmp_path: Path, kind: str) -> None:
+    model = parsed(RELU if kind != "Constants of a function" else calling("b = Relu (a)"))
     values = ({"name": f"w{i}", "data_type": 1, "raw_data": bytes(4)} for i in range(10**5))
-    model.graph.initializer.extend(onnx.TensorProto(**value) for value in values)
+    if kind == "initializers":
+        model.graph.initializer.extend(onnx.TensorProto(**value) for value in values)
+    else:
+        made = (
+            helper.make_node("Constant", [], [f"w{i}"], value=onnx.TensorProto(**value))
+            for i, value in enumerate(values)
+        )
+        (model.graph if kind == "Constants" else model.functions[0]).node.extend(made)
     onnx.save(model, tmp_path / "m.onnx")
-    refused(tmp_path, 3, "inspect m.onnx", "100,000 initializers, and at most 50,000 are taken")
+    says = "100,000 initializers and Constants, and at most 20,000 are taken"
+    refused(tmp_path, 3, "inspect m.onnx", says)
+
+
+def test_thousands_of_inputs_and_outputs(tmp_path: Path) -> None:
+    """Time grows as they do."""
+    many = range(500)
+    text = "g (INPUTS) => (OUTPUTS) { NODES }"
+    kinds = {
+        "INPUTS": ", ".join(f"float[batch, 4] x{i}" for i in many),
+        "OUTPUTS": ", ".join(f"float[batch, 4] y{i}" for i in many),
+        "NODES": " ".join(f"y{i} = Relu (x{i})" for i in many),
+    }
+    for word, items in kinds.items():
+        text = text.replace(word, items)
+    written(tmp_path / "m.onnx", text)
+    took = watched("convert", "m.onnx", "--no-bench", "--no-cache", "--out", "o", cwd=tmp_path)
+    assert took.code == 0, took.err
+    assert took.seconds < 60 and took.peak < SMALL
 
 
 # -- ended ---------------------------------------------------------------------------------

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 import struct
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
+from scipy import sparse
+from sklearn import ensemble, neighbors, svm
 
 from parsers.pytorch.child import contents
+from parsers.pytorch.child import files as pytorch_files
 from parsers.sklearn.child import files
 from parsers.worker.errors import WorkerError
 from tests.acceptance.cli import command
@@ -82,6 +89,67 @@ def test_lightgbm_cut_short_by_the_command(tmp_path: Path) -> None:
     assert "m.txt can't be read: it is cut short" in said.err
 
 
+MACHINES: dict[str, Callable[[Any], None]] = {
+    "fewer coefficients": lambda m: setattr(m, "_dual_coef_", m._dual_coef_[:, :1]),
+    "fewer classes of coefficients": lambda m: setattr(m, "_dual_coef_", m._dual_coef_[:1]),
+    "more vectors than there are": lambda m: setattr(m, "_n_support", m._n_support + 100_000),
+    "below zero": lambda m: setattr(m, "_n_support", m._n_support * np.int32(-1)),
+    "narrow vectors": lambda m: setattr(m, "support_vectors_", m.support_vectors_[:, :1].copy()),
+    "fewer intercepts": lambda m: setattr(m, "_intercept_", m._intercept_[:1]),
+    "fewer probabilities": lambda m: setattr(m, "_probA", m._probA[:1]),
+}
+
+
+@pytest.mark.parametrize("change", MACHINES.values(), ids=MACHINES)
+def test_support_vectors(change: Callable[[Any], None], tmp_path: Path) -> None:
+    """libsvm reads as far as the numbers say."""
+    model = copy.deepcopy(trained("svc"))
+    opened(saved(model, tmp_path / "m.skops"))
+    change(model.steps[-1][1])
+    with pytest.raises(WorkerError, match="a SVC leads out of its numbers") as caught:
+        opened(saved(model, tmp_path / "m.skops"))
+    assert caught.value.kind == "broken"
+
+
+def test_support_vectors_by_the_command(tmp_path: Path) -> None:
+    model = copy.deepcopy(trained("svc"))
+    MACHINES["fewer coefficients"](model.steps[-1][1])
+    saved(model, tmp_path / "m.skops")
+    said = command("convert", "m.skops", "--no-bench", cwd=tmp_path, code=3)
+    assert "m.skops can't be read: a SVC leads out of its numbers" in said.err
+
+
+def test_a_kernel_s_columns(tmp_path: Path) -> None:
+    rows = np.random.default_rng(0).standard_normal((30, 4))
+    model = svm.SVC(kernel="precomputed").fit(rows @ rows.T, rows[:, 0] > 0)
+    opened(saved(model, tmp_path / "m.skops"))
+    model.support_ = model.support_ + np.int32(1000)
+    with pytest.raises(WorkerError, match="a SVC leads out of its numbers"):
+        opened(saved(model, tmp_path / "m.skops"))
+
+
+def test_boosting_of_more_classes_than_it_says(tmp_path: Path) -> None:
+    rows = np.random.default_rng(0).standard_normal((30, 4))
+    model = ensemble.GradientBoostingRegressor(n_estimators=2).fit(rows, rows[:, 0])
+    opened(saved(model, tmp_path / "m.skops"))
+    model.estimators_ = np.repeat(model.estimators_, 9, axis=1)
+    with pytest.raises(WorkerError, match="leads out of its numbers"):
+        opened(saved(model, tmp_path / "m.skops"))
+
+
+@pytest.mark.parametrize("kind", ["kd_tree", "ball_tree", "sparse"])
+def test_native_trees_and_sparse_numbers_are_asked_about(kind: str, tmp_path: Path) -> None:
+    """scikit-learn and SciPy follow their indices without looking, so they are trusted by name."""
+    rows = np.random.default_rng(0).standard_normal((30, 4))
+    if kind == "sparse":
+        model = svm.SVC().fit(sparse.csr_matrix(rows), rows[:, 0] > 0)
+    else:
+        model = neighbors.KNeighborsClassifier(algorithm=kind).fit(rows, rows[:, 0] > 0)
+    with pytest.raises(WorkerError, match="may run code") as caught:
+        opened(saved(model, tmp_path / "m.skops"))
+    assert caught.value.kind == "untrusted"
+
+
 def test_a_schema_that_names_lists_again_and_again(tmp_path: Path) -> None:
     inner: dict[str, Any] = {"__id__": 0, "__loader__": "JsonNode", "content": '"a"'}
     for number in range(1, 40):
@@ -136,6 +204,44 @@ def test_bytes_in_a_pickle_are_not_read(tmp_path: Path) -> None:
         file.write(b"\x80\x02ctorch.nn.modules.linear\nLinear\n\x8e" + struct.pack("<Q", 1 << 40))
         file.truncate(1 << 41)
     assert contents.kind_of(tmp_path / "m.pt") == ""  # what follows is no pickle
+
+
+def script(path: Path) -> Path:
+    """A model that a file holds whole, by its suffix."""
+    net, values = torch.nn.Linear(4, 3).eval(), (torch.randn(2, 4),)
+    if path.suffix == ".pt2":
+        torch.export.save(torch.export.export(net, values), path)
+    else:
+        torch.jit.save(torch.jit.trace(net, values), path)
+    return path
+
+
+@pytest.mark.parametrize("name", ["m.pt", "m.pt2"])
+def test_a_bit_of_a_whole_model_that_is_another(name: str, tmp_path: Path) -> None:
+    """torch compares no checksum, and would read other weights."""
+    path = script(tmp_path / name)
+    pytorch_files.open_file(path, True, None, [])
+    content = path.read_bytes()
+    for member in zipfile.ZipFile(path).infolist():
+        damaged, start = bytearray(content), member.header_offset + 30
+        start += sum(struct.unpack_from("<2H", content, member.header_offset + 26))
+        if member.file_size and member.compress_size:
+            damaged[start + member.compress_size // 2] ^= 1
+            path.write_bytes(damaged)
+            with pytest.raises(WorkerError, match=r"is damaged|holds|cannot be read"):
+                pytorch_files.open_file(path, True, None, [])
+
+
+def test_damaged_weights_of_torchscript_by_the_command(tmp_path: Path) -> None:
+    path = script(tmp_path / "m.pt")
+    with zipfile.ZipFile(path) as archive:
+        weights = archive.read("m/data/0")
+    path.write_bytes(path.read_bytes().replace(weights, bytes([weights[0] ^ 1]) + weights[1:]))
+    said = command(
+        "inspect", "m.pt", "--trust-source", "--input", "x:batchx4", cwd=tmp_path, code=3
+    )
+    assert "m.pt is damaged: the checksum of its record m/data/0 is another" in said.err
+    assert len(said.err.splitlines()) < 5
 
 
 @pytest.mark.slow

@@ -104,6 +104,16 @@ def test_weights_of_another_shape_and_damaged(bert: Path, refused: Refused, tmp_
     refused(ModelError, "loading BertForMaskedLM", folder)
 
 
+def test_a_header_of_megabytes(bert: Path, refused: Refused, tmp_path: Path) -> None:
+    folder = copied(bert, tmp_path / "net")
+    content = (folder / "model.safetensors").read_bytes()
+    size = int.from_bytes(content[:8], "little")
+    padded = content[8 : 8 + size] + b" " * (1 << 25)
+    header = len(padded).to_bytes(8, "little") + padded
+    (folder / "model.safetensors").write_bytes(header + content[8 + size :])
+    refused(ModelError, "has a header of 33,5.* bytes, of at most 33,554,432", folder)
+
+
 def test_weights_in_shards_are_the_same(bert: Path, worker: Worker, load: Load,
                                         tmp_path: Path) -> None:  # fmt: skip
     model = transformers.AutoModelForMaskedLM.from_pretrained(bert)

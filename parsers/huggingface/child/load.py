@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from ...pytorch.child.weights import globals_beyond_tensors
+from ...pytorch.child.weights import globals_beyond_tensors, require_small_header
 from ...worker.distributions import DISTRIBUTIONS
 from ...worker.errors import WorkerError
 from ...worker.packages import installed
@@ -127,6 +127,8 @@ def _class(task: hf_tasks.Task, config: Any, trust: bool) -> Any:
 def load(folder: Path, task: hf_tasks.Task, config: Any, trust: bool) -> tuple[Any, dict[str, Any]]:
     """The model in float32, and transformers' account of its weights' keys. Raises source."""
     made = _class(task, config, trust)
+    for path in sorted(folder.glob("*.safetensors")):
+        require_small_header(path, "source")
     safe = ("model.safetensors", "model.safetensors.index.json")
     found = next((name for name in safe if (folder / name).is_file()), "pytorch_model.bin")
     options: dict[str, Any] = {"trust_remote_code": True} if trust else {}

@@ -16,6 +16,7 @@ from __future__ import annotations
 import inspect
 import re
 import types
+import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,7 +27,7 @@ from torch.utils import _pytree as pytree
 
 from ...worker.errors import WorkerError
 from ...worker.packages import require
-from . import contents, source
+from . import contents, records, source
 from .tensors import dtype_name
 from .weights import follow, globals_beyond_tensors
 
@@ -73,6 +74,8 @@ def open_file(path: Path, trust: bool, key: str | None, search_paths: Sequence[s
         raise WorkerError("usage", f"{path.name} is {kind}, which has no weights keys")
     if not trust:
         raise _refused(path, kind)
+    if zipfile.is_zipfile(path) and (problem := records.looked_at(path)[0]):
+        raise WorkerError("source", f"{path.name} is damaged: {problem}")  # torch doesn't look
     if kind == contents.PROGRAM:
         return _open_program(path)
     if kind == contents.TORCHSCRIPT:

@@ -37,15 +37,21 @@ def checked(path: Path) -> bool:
     Raises:
         WorkerError: usage: It is damaged: a record's checksum or size is another.
     """
-    try:
-        with opened(path) as archive:
-            problem = next(grown(archive), "") or next(_misfits(archive), "") or _damage(archive)
-            mappable = all(i.compress_type == zipfile.ZIP_STORED for i in archive.infolist())
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
-        problem, mappable = str(error), False
+    problem, mappable = looked_at(path)
     if problem:
         raise WorkerError("usage", f"{path} is damaged: {problem}")
     return mappable
+
+
+def looked_at(path: Path) -> tuple[str, bool]:
+    """What is wrong with a zip archive, empty where nothing is, and whether it can be mapped."""
+    try:
+        with opened(path) as archive:
+            problem = next(grown(archive), "") or next(_misfits(archive), "") or _damage(archive)
+            stored = all(i.compress_type == zipfile.ZIP_STORED for i in archive.infolist())
+            return problem, stored
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+        return str(error) or type(error).__name__, False
 
 
 def _damage(archive: zipfile.ZipFile) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -114,15 +114,20 @@ def _read_safetensors(path: Path) -> Tensors:
         from safetensors.torch import load_file
     except ImportError:
         raise missing_package("safetensors", f"to read {path.name}") from None
-    with path.open("rb") as file:
-        size = int.from_bytes(file.read(8), "little")
-    if _HEADER < size < path.stat().st_size:
-        raise WorkerError("usage", f"{path} has a header of {size:,} bytes, of at most {_HEADER:,}")
+    require_small_header(path, "usage")
     try:
         tensors: Tensors = load_file(path, device="cpu")
     except (SafetensorError, OSError, ValueError) as error:
         raise WorkerError("usage", f"{path} is not a safetensors file: {error}") from error
     return tensors
+
+
+def require_small_header(path: Path, kind: Literal["usage", "source"]) -> None:
+    """Raise an error of a kind for a safetensors file whose header is larger than any is."""
+    with path.open("rb") as file:
+        size = int.from_bytes(file.read(8), "little")
+    if _HEADER < size < path.stat().st_size:
+        raise WorkerError(kind, f"{path} has a header of {size:,} bytes, of at most {_HEADER:,}")
 
 
 def read(path: Path, trust: bool, module_name: str, mapped: bool = False) -> Any:

@@ -16,7 +16,7 @@ from typing import Any, Callable, Dict, Mapping
 from ...worker import archive
 from ...worker.errors import WorkerError, from_user_code
 from ...worker.packages import require
-from . import lightgbm_trees, steps, xgboost_trees
+from . import lightgbm_trees, steps, support_vectors, xgboost_trees
 
 _TREE = "sklearn.tree._tree.Tree"
 _PREDICTOR = "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor"
@@ -161,6 +161,7 @@ def _hold(part: Any, columns: float) -> None:
     else:
         if kind == "xgboost.core.Booster":
             xgboost_trees.hold(part)
+        support_vectors.hold(part)
         return
     left, right, column = (nodes[inner][name].astype(np.int64) for name in fields)
     place = np.flatnonzero(inner)
