@@ -50,7 +50,7 @@ def _machine_held(part: Any) -> bool:
     held = held and (not classifier or len(counts) >= 2)
     held = held and part._dual_coef_.shape == (max(len(counts) - 1, 1), len(support))
     held = held and part._intercept_.size == pairs
-    return held and {part._probA.size, part._probB.size} <= {0, pairs}
+    return bool(held and {part._probA.size, part._probB.size} <= {0, pairs})
 
 
 def _boosting_held(part: Any) -> bool:
