@@ -55,4 +55,4 @@ def _machine_held(part: Any) -> bool:
 
 def _boosting_held(part: Any) -> bool:
     stages = part.estimators_
-    return stages.ndim == 2 and stages.shape[1] == part.n_trees_per_iteration_
+    return bool(stages.ndim == 2 and stages.shape[1] == part.n_trees_per_iteration_)
