@@ -246,7 +246,7 @@ def prepare(work: Work, the_plan: Plan, listener: Listener) -> tuple[Run, Mappin
     require_there(work.request)
     versions = describe_versions()
     actions, kinds = dict(ACTIONS), {step.kind for step in the_plan.steps}
-    if "quantize" in kinds:  # each is imported where it is needed
+    if kinds - {*ACTIONS, "trace"}:  # each is imported where it is needed
         actions |= import_module("converter.pipeline.steps.precision").ACTIONS
     if "trace" in kinds:
         actions |= import_module("converter.pipeline.tracing").ACTIONS

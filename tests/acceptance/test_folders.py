@@ -150,12 +150,12 @@ def test_the_help_shows_the_usual_options_and_help_all_the_others() -> None:
 
 
 def test_names_that_are_declared_for_the_help_are_those_that_work() -> None:
-    from converter.options.request import _OPTIONS
+    from converter.options.request import options
     from converter.options.values import VALUES
     from converter.runtime import ort
 
     assert set(VALUES["providers"]()) == set(ort.PROVIDERS)
-    assert {option.values for option in _OPTIONS.values()} - {""} == set(VALUES)
+    assert {option.values for option in options().values()} - {""} == set(VALUES)
 
 
 def test_which_options_of_a_folder_count() -> None:

@@ -32,7 +32,7 @@ USES = {
         "config": "IRuntimeConfig", "self._cache": "IRuntimeCache", "refitter": "Refitter",
         "parser": "OnnxParserRefitter", "strategy": "CudaGraphStrategy",
     }),
-    "running": ("lane.py", {"self._context": "IExecutionContext"}),
+    "running": ("execution_context.py", {"self._context": "IExecutionContext"}),
 }  # fmt: skip
 """Files, and what their variables hold. Names are all that can be looked at without a GPU: the part
 of ``build_engine.py`` that runs an engine has not been run."""
