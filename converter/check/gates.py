@@ -161,6 +161,18 @@ class Limits:
             exact=precision == "fp32",
         )
 
+    def at_other_sizes(self) -> Limits:
+        """The limits of sizes that no sample has. A lower precision is fitted to its samples: there
+        it may err twice as much, and so by four times the square."""
+        if self.exact:
+            return self
+        return replace(
+            self,
+            cosine=1 - 4 * (1 - self.cosine),
+            variation=self.variation and 4 * self.variation,
+            channel=self.channel and 4 * self.channel,
+        )
+
     def elsewhere(self) -> Limits:
         """The same on other kernels, whose latency isn't measured."""
         return replace(self, latency_ms=None)

@@ -202,11 +202,11 @@ class Builder:
         left_out: list[str] = []
         for number, probe in enumerate(self._all(budget)):
             times = _numbers(probe.feeds) / numbers
-            cost = int(self.macs * times) + EACH * len(probe.feeds)
-            size = int(self.size * times)
-            if 2 * cost <= (left if number else LEAST) and (size <= room or not number):
-                taken.append(replace(probe, macs=cost))
-                left, room = left - 2 * cost, room - size
+            macs, size = int(self.macs * times), int(self.size * times)
+            cost = 2 * (macs + EACH * len(probe.feeds)) if number else 2 * macs
+            if cost <= (left if number else LEAST) and (size <= room or not number):
+                taken.append(replace(probe, macs=macs))
+                left, room = left - cost, room - size
             else:
                 left_out.append(probe.name)
         return Probes(tuple(taken), self.macs, tuple(left_out))

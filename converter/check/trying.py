@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -138,6 +138,8 @@ class Trier:
         outputs: What is known of the outputs.
         lists: Those that are lists.
         usual: The largest magnitude of each output on the samples.
+        known: The largest error of each output on the samples: a lower precision may err as much
+            on a probe, which may be one number and small.
     """
 
     limits: Limits
@@ -145,12 +147,15 @@ class Trier:
     outputs: Sequence[TensorSpec] = ()
     lists: Sequence[Rows] = ()
     usual: Mapping[str, float] | None = None
+    known: Mapping[str, float] = field(default_factory=dict)
 
     def judge(
         self, result: AccuracyResult, ran: Iterable[Answered], left_out: Sequence[str] = ()
     ) -> AccuracyResult:
         """The result with what probes told, and which were left out."""
-        tried = tuple(self._tried(*item) for item in ran)
+        known = {output.name: output.max_abs or 0.0 for output in result.comparison.outputs}
+        trier = replace(self, known=known)
+        tried = tuple(trier._tried(*item) for item in ran)
         return replace(result, tried=tried, left_out=tuple(left_out))
 
     def _tried(self, probe: Probe, expected: Outputs, found: Outputs | ModelyardError) -> Tried:
@@ -165,8 +170,9 @@ class Trier:
         if probe.kind == "edge":  # where everything ties, any row of a list may be found
             expected = {n: a for n, a in expected.items() if n not in _names(self.lists)}
         proof = _Proof(self.shaken, probe, self.outputs)
+        limits = self.limits.at_other_sizes() if probe.kind == "sizes" else self.limits
         for row, name, r, c in self._parts(probe, expected, found):
-            for gate, output in self._gates(r, c):
+            for gate, output in self._gates(limits, r, c):
                 if not (self.limits.exact and output and proof.explains(output, row, r, c)):
                     return replace(tried, probe=name, missed=gate)
         return tried
@@ -183,7 +189,9 @@ class Trier:
                 yield row, name if probe.kind == "edge" else f"{name} of {probe.name}", r, c
         yield None, probe.name, expected, found
 
-    def _gates(self, expected: Outputs, found: Outputs) -> Iterator[tuple[GateResult, str | None]]:
+    def _gates(
+        self, limits: Limits, expected: Outputs, found: Outputs
+    ) -> Iterator[tuple[GateResult, str | None]]:
         """The gates that are missed, each with its output; where the source gives nothing finite,
         none is."""
         listed = _names(self.lists)
@@ -199,19 +207,20 @@ class Trier:
         r, c = ({n: pair[side] for n, pair in known.items()} for side in (0, 1))
         comparer.add(r, c, IT)
         for result in comparer.result().outputs:
-            gate = self._gate(result)
+            gate = self._gate(limits, result)
             if gate is not None:
                 yield gate, result.name
 
-    def _gate(self, output: OutputResult) -> GateResult | None:
+    def _gate(self, limits: Limits, output: OutputResult) -> GateResult | None:
         if output.shape_problem:
             why = f"{output.name} has another shape: {output.shape_problem}"
             return failed("interface", None, None, why)
         usual = (self.usual or {}).get(output.name, 0.0)
-        near = output.max_abs is None or output.max_abs <= ROUNDING * usual
+        least = ROUNDING * usual if limits.exact else self.known.get(output.name, 0.0)
+        near = output.max_abs is None or output.max_abs <= least
         if output.kind == "float" and not output.introduced and near:
             return None
-        missed = [g for g in judge_values(self.limits, [output]) if g.status == "failed"]
+        missed = [g for g in judge_values(limits, [output]) if g.status == "failed"]
         return replace(missed[0], why=missed[0].why.removesuffix(f" on {IT}")) if missed else None
 
 

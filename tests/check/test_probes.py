@@ -10,16 +10,16 @@ import onnx
 import onnx_ir
 import pytest
 
-from converter.check.accuracy import AccuracyResult, Tried
+from converter.check.accuracy import AccuracyResult, Tried, comparer_for
 from converter.check.answers import Answers
 from converter.check.comparison import Comparison
 from converter.check.gates import Limits
-from converter.check.probes import BYTES, LEAST, Builder, Probes, rows_of
+from converter.check.probes import BYTES, LEAST, Builder, Kind, Probe, Probes, rows_of
 from converter.check.trying import Trier, run_probes
 from converter.check.unsteady import run_shaken
 from converter.errors import ModelError
 from converter.ir.indexed import entries_of
-from converter.ir.model import Model
+from converter.ir.model import Model, TensorSpec
 from converter.runtime.ort import OrtSession
 from converter.samples import Sample, Samples
 from converter.samples.generated import RandomSamples
@@ -216,3 +216,24 @@ def test_the_sample_stays_as_it_is() -> None:
     probes(read, samples)
     assert all(np.array_equal(a, b.feeds["x"]) for a, b in zip(before, samples, strict=True))
     assert isinstance(next(iter(samples)), Sample)
+
+
+@pytest.mark.parametrize(("kind", "off", "known", "parts"), [
+    ("again", 0.03, 0.04, False),  # no more than on the samples, though the one number is small
+    ("again", 0.05, 0.04, True),
+    ("sizes", 0.025, 0.0, False),  # twice the error that samples may have
+    ("sizes", 0.04, 0.0, True),
+    ("again", 0.025, 0.0, True),
+])  # fmt: skip
+def test_a_lower_precision_errs_as_on_its_samples(
+    kind: Kind, off: float, known: float, parts: bool
+) -> None:
+    """int8's norm is within 0.141 of the source's: for 0.1 that is 0.014, at other sizes 0.028."""
+    outputs = (TensorSpec("y", "float32", ("batch",)),)
+    samples = comparer_for(outputs)
+    samples.add({"y": np.float32([1])}, {"y": np.float32([1 + known])}, "a sample")
+    trier = Trier(Limits.by_precision("int8"), lambda feeds, seed: {}, outputs, usual={"y": 1.0})
+    probe = Probe("a probe", kind, {"x": np.zeros(1, np.float32)})
+    ran = [(probe, {"y": np.float32([0.1])}, {"y": np.float32([0.1 + off])})]
+    (found,) = trier.judge(AccuracyResult(samples.result()), ran).tried
+    assert bool(found.missed) == parts
