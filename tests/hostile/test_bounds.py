@@ -249,6 +249,7 @@ def test_a_hundred_thousand_weights(tmp_path: Path, kind: str) -> None:
     refused(tmp_path, 3, "inspect m.onnx", says)
 
 
+@pytest.mark.slow
 def test_thousands_of_inputs_and_outputs(tmp_path: Path) -> None:
     """Time grows as they do."""
     many = range(500)
