@@ -22,7 +22,7 @@ import numpy as np, onnx_ir, psutil
 from converter import plugins
 from converter.ir.model import Model
 from converter.passes.libraries.tools import start_tools, stop_tools
-from converter.pipeline.plan import SIMPLIFY_PASSES
+from converter.passes.order import SIMPLIFY_PASSES
 from converter.verify import Verifier, build_probes, run_passes
 
 def anonymous():

@@ -137,7 +137,7 @@ import hashlib, sys
 from pathlib import Path
 from converter import plugins
 from converter.ir.model import Model
-from converter.pipeline.plan import SIMPLIFY_PASSES
+from converter.passes.order import SIMPLIFY_PASSES
 from converter.verify import Verifier, run_passes
 
 model = Model.load(Path(sys.argv[1]))
