@@ -23,7 +23,8 @@ NAMED = {
     "files/coreml.py": "the container, which a reader and a writer share",
     "files/tflite.py": "the container, which a reader and a writer share",
     "options/keywords.py": "generated: the options of ours that are installed",
-    "options/request.py": "texts of what targets share; a provider of ONNX Runtime",
+    "options/check_options.py": "a provider of ONNX Runtime",
+    "options/source_options.py": "texts of what sources share",
     "options/values.py": "a provider of ONNX Runtime",
     "pipeline/cache.py": "a provider of ONNX Runtime",
     "precision/calibrate/thresholds.py": "the title of a paper",
@@ -53,7 +54,7 @@ SOURCES_NAMED = {
     "cli/convert.py": 1,
     "cli/mmdownload.py": 2,
     "files/coreml.py": 1,
-    "options/request.py": 1,
+    "options/source_options.py": 1,
     "passes/fuse/limits.py": 1,
     "passes/fuse/moments.py": 1,
     "passes/fuse/normalization.py": 1,
@@ -102,3 +103,14 @@ def test_each_declares_its_own() -> None:
         code = "".join(path.read_text() for folder in folders for path in folder.glob("*.py"))
         unread = [field for field in taken(server.options) if f".{field}" not in code]
         assert not unread, f"{name} says that it takes options which nothing in it reads"
+
+
+def test_sources_targets_and_servers_keep_nothing() -> None:
+    """One object of each serves every call, and calls may overlap."""
+    for kind in ("parsers", "emitters", "servers"):
+        for name in plugins.available(kind):
+            made = plugins.load(kind, name)
+            assert not vars(made) and plugins.load(kind, name) is made
+            code = "".join(inspect.getsource(each) for each in type(made).__mro__[:-1]
+                           if not each.__module__.startswith(("abc", "typing")))  # fmt: skip
+            assert not re.search(r"self\.\w+(: [^=\n]+)? = |cached_property", code), name

@@ -50,7 +50,7 @@ class Loaded:
             UsageError: An input is missing, there is none of that name, or a type doesn't fit.
             ModelError: The runtime refuses the arrays.
         """
-        feeds = {} if not arrays and not named else self._feeds(arrays, named)
+        feeds = self._feeds(arrays, named)
         if feeds.keys() != self._types.keys():
             missing = [name for name in self._types if name not in feeds]
             unknown = [name for name in feeds if name not in self._types]

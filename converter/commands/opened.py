@@ -144,7 +144,7 @@ class _Held:
             yield held
         except GateError:
             raise
-        except BaseException:
+        except BaseException:  # Ctrl-C too: the source may be in the middle of an answer
             self.close()
             raise
 

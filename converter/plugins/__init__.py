@@ -170,16 +170,15 @@ def _made(kind: str, entry: EntryPoint) -> Any:
         raise
     if not isinstance(made, type) or kind == "options":
         return made
+    if kind == "passes" or not is_ours(entry):  # these may keep something while they work
+        return made()
     if made not in _stateless:
-        plugin = made()
-        if vars(plugin):
-            return plugin
-        _stateless[made] = plugin
+        _stateless[made] = made()
     return _stateless[made]
 
 
 _stateless: dict[type, Any] = {}
-"""Plug-ins that keep nothing, by their classes: one object will do."""
+"""Ours that keep nothing, by their classes: one object will do."""
 
 
 def spec(kind: str, name: str) -> Any:

@@ -83,7 +83,7 @@ class Connection:
         except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError) as error:
             self.close()
             raise TimeoutError(f"no answer in {TIMEOUT_S:g} s") from error
-        except BaseException:
+        except BaseException:  # Ctrl-C too
             self.close()  # what is left of this answer would be the next one's
             raise
         if _CLOSES.search(answer.head):
