@@ -231,7 +231,8 @@ def test_labels_in_the_client_and_in_the_server(serve: Serve, server: TritonServ
     np.save(tmp_path / "x.npy", np.ones(3, np.float32))
     given = ("--input", f"x={tmp_path / 'x.npy'}", "--top", "2")
     assert ask(server, packaged, "grpc", *given) == (
-        "scores: FP32 [1, 4]\n  21  3  dog\n  18  2  cat\n"
+        "scores: FP32 [1, 4]\n  score, what a softmax makes of it, class\n"
+        "  21  95.0%  3  dog\n  18  4.7%  2  cat\n"
     )
     twice = ask(server, packaged, "http", "--batch", "2", "--top", "1")
     assert twice.startswith("scores: FP32 [2, 4]\n") and twice.count("  3  dog\n") == 2
