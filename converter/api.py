@@ -83,6 +83,7 @@ _COMMANDS = {
     "Checked": "check",
     "Converted": "convert",
     "ServerBenchmark": "load",
+    "packages_of": "remote",
     "serve": "serve",
 }
 
@@ -95,7 +96,7 @@ def __getattr__(name: str) -> Any:
 
 
 def convert(
-    source: Model,
+    source: Model | Mapping[str, Model | Mapping[str, Any]],
     *,
     listener: Listener | None = None,
     progress: bool | None = None,
@@ -104,7 +105,9 @@ def convert(
     """Turns a model into checked, deployable files, as ``modelyard convert`` does.
 
     Args:
-        source: A path, ``FILE.py:CLASS``, ``zoo:NAME``, or a model that is alive in this process.
+        source: A path, ``FILE.py:CLASS``, ``zoo:NAME``, or a model that is alive in this process;
+            or several as parts of one output, by name: each one of these, or a mapping of options
+            with its ``source`` among them, which count more than ``options``.
         listener: Told how it goes on.
         progress: Whether that is shown; None for where somebody sees it.
         **options: Fields of :class:`converter.options.request.Request`: the options of the
@@ -123,6 +126,9 @@ def convert(
     from converter.commands import convert as conversion
 
     with Given(options, listener, progress) as given:
+        if isinstance(source, Mapping):
+            parts = {str(name): given.part(str(name), own) for name, own in source.items()}
+            return conversion.convert_parts(parts, listener=given.listener, **given.options)
         name = given.source(source)
         return conversion.convert(name, listener=given.listener, **given.options)
 

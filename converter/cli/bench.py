@@ -24,9 +24,11 @@ def _numbers(ctx: click.Context, param: click.Parameter, text: str | None) -> li
 @click.argument("artifact", type=click.Path(), shell_complete=completing.file)
 @click.option(
     "--against",
+    multiple=True,
     metavar="SOURCE",
     shell_complete=completing.source,
-    help="Measure this model too, in the same run, and the ratio.",
+    help="Measure this model too, in the same run, and the ratio. Of an output with parts, "
+    "PART=SOURCE for each.",
 )
 @options.asks_a_server
 @click.option(
@@ -70,7 +72,7 @@ def _numbers(ctx: click.Context, param: click.Parameter, text: str | None) -> li
 @options.common
 def command(
     artifact: str,
-    against: str | None,
+    against: tuple[str, ...],
     server: str | None,
     protocol: str | None,
     rate: list[float],
@@ -92,7 +94,7 @@ def command(
     modelyard bench build/net --server grpc://127.0.0.1:8001/net --concurrency 1,2,4,8 --p95 50
     """
     from converter import api
-    from converter.cli.in_turn import in_turn
+    from converter.cli.in_turn import in_turn, source_of
     from converter.cli.show import show_bench, show_load
     from converter.commands.progress import Progress
 
@@ -108,6 +110,6 @@ def command(
 
     def run(path: str, given: dict[str, Any]) -> api.Benchmark:
         with Progress() as progress:
-            return api.bench(path, against, listener=progress, **given)
+            return api.bench(path, source_of(path, against, artifact), listener=progress, **given)
 
     in_turn(artifact, values, as_json, run, show_bench, api.Benchmark.as_dict)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import click
@@ -13,10 +14,11 @@ from converter.cli import completing, options
 @click.argument("artifact", type=click.Path(), shell_complete=completing.file)
 @click.option(
     "--against",
-    "source",
+    "sources",
+    multiple=True,
     metavar="SOURCE",
     shell_complete=completing.source,
-    help="The model it came from.",
+    help="The model it came from. Of an output with parts, PART=SOURCE for each.",
 )
 @options.asks_a_server
 @options.takes(
@@ -34,7 +36,7 @@ from converter.cli import completing, options
 @options.common
 def command(
     artifact: str,
-    source: str | None,
+    sources: tuple[str, ...],
     server: str | None,
     protocol: str | None,
     as_json: bool,
@@ -53,23 +55,32 @@ def command(
     modelyard check build/net --server http://127.0.0.1:8000
     """
     from converter import api
-    from converter.cli.in_turn import in_turn
+    from converter.cli.in_turn import each, in_turn, source_of
     from converter.cli.show import show_check
     from converter.commands.opened import one_source
     from converter.commands.progress import Progress
+    from converter.errors import GateError, ModelError
 
-    if server is not None:
+    def ask(what: str) -> api.Checked:
         with Progress() as progress:
-            checked = api.check_server(source or artifact, server, protocol=protocol,
-                                       listener=progress, **options.given(values))  # fmt: skip
-        show_check(checked, as_json)
-        return
-    if source is None:
-        raise click.UsageError("Missing option '--against' (or '--server').")
+            return api.check_server(what, str(server), protocol=protocol, listener=progress,
+                                    **options.given(values))  # fmt: skip
 
     def run(path: str, given: dict[str, Any]) -> api.Checked:
+        source = source_of(path, sources, artifact)
         with Progress() as progress:
             return api.check(path, str(source), listener=progress, **given)
 
+    if server is not None:
+        what = sources[0] if sources else artifact
+        if packages := api.packages_of(what):
+            named = [(p.name, {"package": str(p)}, partial(ask, str(p))) for p in packages]
+            own = (ModelError, GateError)
+            each("packages", named, as_json, show_check, api.Checked.as_dict, own)
+        else:
+            show_check(ask(what), as_json)
+        return
+    if not sources:
+        raise click.UsageError("Missing option '--against' (or '--server').")
     with one_source():
         in_turn(artifact, values, as_json, run, show_check, api.Checked.as_dict)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -58,6 +58,34 @@ def in_turn(
         show,
         as_dict,
         (ModelError, GateError, DependencyError),
+    )
+
+
+def source_of(path: str, sources: Sequence[str], named: str) -> str | None:
+    """The source that ``--against`` names for an artifact.
+
+    Args:
+        path: An artifact.
+        named: What the user named: it, or a folder that holds it.
+        sources: What was given: one source, or ``PART=SOURCE`` for each part of an output.
+
+    Raises:
+        UsageError: It is of a part, and that has none, or a source has no part.
+    """
+    from converter.pipeline.folders import part_of
+
+    part, parts = part_of(path)
+    by_part = {name: rest for text in sources for name, _, rest in (text.partition("="),)
+               if name in parts}  # fmt: skip
+    if part in by_part:
+        return by_part[part]
+    if not by_part and len(sources) < 2 and (part_of(named) == (part, parts) or not sources):
+        return sources[0] if sources else None
+    raise UsageError(
+        f"{path} is of the part {part}, and no source is named for it"
+        if part
+        else f"{path} has no parts, and --against names {len(sources)} sources",
+        hint=" ".join(f"--against {name}=SOURCE" for name in parts) or "Name one.",
     )
 
 

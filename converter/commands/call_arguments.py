@@ -83,6 +83,22 @@ class Given:
             return os.fspath(value)
         return self._stack.enter_context(holding(value, self._scratch()))
 
+    def part(self, name: str, value: Any) -> dict[str, Any]:
+        """The options of one of several models, its source among them.
+
+        Args:
+            name: The part's name.
+            value: A source, or a mapping of options.
+
+        Raises:
+            As :meth:`source`.
+        """
+        given = dict(value) if isinstance(value, Mapping) else {"source": value}
+        own = Given({key: v for key, v in given.items() if key != "source"}, Silent(), False)
+        self._stack.enter_context(own)
+        source = {"source": own.source(given["source"])} if "source" in given else {}
+        return {**own.options, **source}
+
     def _scratch(self) -> Path:
         if self._folder is None:
             made = tempfile.TemporaryDirectory(prefix="modelyard-")

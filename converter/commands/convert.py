@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
@@ -15,7 +14,8 @@ from converter import plugins
 from converter.commands.opened import closing, resolve
 from converter.commands.shown import Written, artifacts_table, table, written
 from converter.errors import MachineError, PartlyError, UsageError, from_os_error
-from converter.options.recipe import find_recipe, load_recipe
+from converter.options.parts import OF_ALL, of_part, require_name, require_parts
+from converter.options.recipe import find_recipe, load_recipe, make_request
 from converter.options.request import Request
 from converter.options.unused_options import without_effect
 from converter.options.values import require_known
@@ -24,9 +24,10 @@ from converter.pipeline.plan import Plan, plan, require_calibration_samples
 from converter.pipeline.plan import require_known as require_plannable
 from converter.pipeline.reads import paths_read
 from converter.pipeline.refusals import impossible
-from converter.pipeline.run import Listener, Run, Silent
-from converter.pipeline.staging import Staging
+from converter.pipeline.run import Listener, Run, Silent, carry_out
+from converter.pipeline.staging import SCRATCH, Staging
 from converter.pipeline.work import Work, describe_versions, find_parser
+from converter.protocols.parser import Identity, Parser
 from converter.protocols.server import Server
 from converter.runtime.interpreter import none_runs
 
@@ -54,8 +55,20 @@ class Converted:
 
     @property
     def artifacts(self) -> dict[str, Written]:
-        """What was made, by ``TARGET:PRECISION``: ``artifacts["onnx:int8"].path``."""
+        """What was made, by ``TARGET:PRECISION``: ``artifacts["onnx:int8"].path``; of a part
+        ``PART/TARGET:PRECISION``."""
         return written(self.report, self.out) if self.report else {}
+
+    @property
+    def parts(self) -> dict[str, dict[str, Written]]:
+        """What was made of each part, by ``TARGET:PRECISION``: ``parts["detect"]["onnx:int8"]``."""
+        found: dict[str, dict[str, Written]] = (
+            {n: {} for n in self.report.parts} if self.report else {}
+        )
+        for name, item in self.artifacts.items():
+            if item.part:
+                found[item.part][name.removeprefix(f"{item.part}/")] = item
+        return found
 
     def __repr__(self) -> str:
         if self.report is None:
@@ -84,6 +97,23 @@ class Converted:
         }
 
 
+@dataclass(frozen=True)
+class _Part:
+    """A part of a request, and its plan."""
+
+    name: str
+    request: Request
+    parser: Parser
+    identity: Identity
+    plan: Plan
+    given: frozenset[str]
+
+    @property
+    def model(self) -> str:
+        """The model's name."""
+        return self.request.name or self.name or self.identity.name
+
+
 def convert(source: str, *, listener: Listener | None = None, **options: Any) -> Converted:
     """Turns a model into checked, deployable files; the output appears whole or not at all.
 
@@ -100,42 +130,126 @@ def convert(source: str, *, listener: Listener | None = None, **options: Any) ->
         PartlyError: With ``keep_going``, some of it missed a gate; the rest is in the output.
         DependencyError, MachineError: Something is missing, or gave out.
     """
-    request = resolve({"source": source, **options})
+    part = _planned("", {"source": source, **options})
+    return _converted([part], part.model, part.request, listener or Silent())
+
+
+def convert_parts(
+    parts: Mapping[str, Mapping[str, Any]], *, listener: Listener | None = None, **options: Any
+) -> Converted:
+    """Turns several models into one output, as :func:`convert` does with one.
+
+    Args:
+        parts: The options of each, its ``source`` among them, by the part's name.
+        listener: Told how it goes on.
+        **options: Of all parts; what a part says itself counts more.
+
+    Raises:
+        As :func:`convert`. With ``keep_going``, a part that can't be converted fails alone.
+    """
+    require_parts(parts, options)
+    common = {name: value for name, value in options.items() if name != "name"}
+    planned = []
+    for name, own in parts.items():
+        with of_part(name):
+            planned.append(_planned(name, {**common, **own}))
+    whole = make_request({"source": ", ".join(parts), **options})
+    _require_apart(planned)
+    return _converted(planned, whole.name or "-".join(parts), whole, listener or Silent())
+
+
+def _planned(name: str, options: Mapping[str, Any]) -> _Part:
+    """A part of a request: what reads it, and the steps."""
+    request = resolve(options)
     with none_runs() if request.dry_run else nullcontext():
         parser, identity = find_parser(request)
-    name = request.name or identity.name
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
-        raise UsageError(
-            f"{name!r} can't be a model's name",
-            hint="Pass --name with letters, digits, '.', '_' and '-'.",
-        )
-    out = Path(request.out or f"build/{name}")
     the_plan = plan_of(request)
     had = {step.precision for step in the_plan.steps if step.kind == "emit"}
     request = replace(request, precision=[item for item in request.precision if item in had])
-    if request.dry_run:
-        from converter.samples import require_there
+    given = frozenset(options) - {"source"}
+    part = _Part(name, request, parser, identity, the_plan, given)
+    require_name(part.model)
+    return part
 
-        require_there(request)
+
+def _require_apart(parts: Sequence[_Part]) -> None:
+    """Refuses parts whose models one server would have under one name."""
+    seen: dict[tuple[str, str], str] = {}
+    for part in parts:
+        for server in part.request.serve:
+            other = seen.setdefault((server, part.model.lower()), part.name)
+            if other != part.name:
+                raise UsageError(
+                    f"the parts {other} and {part.name} are models of one name, {part.model}, for "
+                    f"{server}",
+                    hint="Give one of them another name:.",
+                )
+
+
+def _converted(
+    parts: Sequence[_Part], title: str, request: Request, listener: Listener
+) -> Converted:
+    """Carries out the plans of all parts; the output is one.
+
+    Args:
+        parts: The parts.
+        title: The output's name.
+        request: The options that are of all parts.
+        listener: Told how it goes on.
+    """
+    require_name(title)
+    out = Path(request.out or f"build/{title}")
+    steps = tuple(step.of(part.name) for part in parts for step in part.plan.steps)
+    skipped = {f"{p.name} {k}".strip(): v for p in parts for k, v in p.plan.skipped.items()}
+    the_plan = Plan(steps, skipped)
+    if request.dry_run:
+        return Converted(title, out, the_plan, None, _idle(parts))
+    staging = _staging(parts, out, request)
+    with staging, ExitStack() as stack:
+        (staging.folder / SCRATCH).mkdir()
+        cache = Cache(request.cache)
+        works = [_work(part, staging, cache) for part in parts]
+        for work in works:
+            stack.enter_context(closing(work))
+        try:
+            report = _carry_out(works, parts, staging, listener, (title, request))
+        except PartlyError as error:
+            error.converted = Converted(title, out, the_plan, error.report)
+            raise
+    return Converted(title, out, the_plan, report)
+
+
+def _idle(parts: Sequence[_Part]) -> list[str]:
+    """The options of a dry run that are without effect, each with why."""
+    from converter.samples import require_there
+
+    found = []
+    for part in parts:
+        with of_part(part.name):
+            require_there(part.request)
         # whether samples are images shows when they are read
-        idle = without_effect(request, options, images=True, source=identity.format)
-        return Converted(name, out, the_plan, None, idle)
-    reads = paths_read(request, identity)
+        idle = without_effect(part.request, part.given, images=True, source=part.identity.format)
+        found += [f"{part.name}: {text}" if part.name else text for text in idle]
+    return found
+
+
+def _staging(parts: Sequence[_Part], out: Path, request: Request) -> Staging:
+    """Where the output is made; refuses a repository that it lies in, or that lies in it."""
+    reads = {what: path for p in parts for what, path in paths_read(p.request, p.identity).items()}
     staging = Staging(out, overwrite=request.overwrite, reads=reads)
-    if request.repository:
-        staging.require_apart(Path(request.repository))
-    with staging:
-        scratch = staging.folder / ".scratch"
-        scratch.mkdir()
-        work = Work(request, parser, identity, staging.folder, scratch, Cache(request.cache))
-        work.given = frozenset(options)
-        with closing(work):
-            try:
-                report = _carry_out(work, the_plan, staging, listener or Silent())
-            except PartlyError as error:
-                error.converted = Converted(name, out, the_plan, error.report)
-                raise
-    return Converted(name, out, the_plan, report)
+    for repository in {part.request.repository for part in parts} - {None}:
+        staging.require_apart(Path(str(repository)))
+    return staging
+
+
+def _work(part: _Part, staging: Staging, cache: Cache) -> Work:
+    """What the steps of a part share, with folders of its own."""
+    folder, scratch = staging.folder / part.name, staging.folder / SCRATCH / part.name
+    for made in (folder, scratch):
+        made.mkdir(exist_ok=True)
+    work = Work(part.request, part.parser, part.identity, folder, scratch, cache, part=part.name)
+    work.given = part.given
+    return work
 
 
 def run_recipe(
@@ -164,6 +278,11 @@ def run_recipe(
         from converter.options.trust import require_trusted
 
         require_trusted(path, found)
+    if "parts" in values:
+        of_all = {name: value for name, value in values.items() if name != "parts"}
+        over = {name: value for name, value in options.items() if name not in OF_ALL}
+        parts = {name: {**own, **over} for name, own in values["parts"].items()}
+        return convert_parts(parts, listener=listener, **of_all)
     if "source" not in values:
         raise UsageError(f"the recipe {path} names no source", hint="Add: source: net.py:Net")
     return convert(values.pop("source"), listener=listener, **values)
@@ -202,19 +321,33 @@ def _require(kind: str, name: str) -> None:
         plugins.load(kind, name)  # raises, with the names that there are
 
 
-def _carry_out(work: Work, the_plan: Plan, staging: Staging, listener: Listener) -> Report:
-    with _machine_errors(work):
-        run, versions = prepare(work, the_plan, listener)  # the framework starts before these load
+def _carry_out(
+    works: Sequence[Work],
+    parts: Sequence[_Part],
+    staging: Staging,
+    listener: Listener,
+    whole: tuple[str, Request],
+) -> Report:
+    with _machine_errors(whole[0]):
+        prepared = [  # frameworks start before these load
+            prepare(work, part.plan, listener) for work, part in zip(works, parts, strict=True)
+        ]
         from converter.errors import BudgetError
         from converter.pipeline.outcome import Outcome
         from converter.pipeline.results import write_outcome
 
-        outcome = Outcome(work, run, versions)
-        if any(step.otherwise for step in the_plan.steps):
-            run.revise = import_module("converter.pipeline.recalibrating").Recalibration(outcome)
+        outcomes = [
+            Outcome(work, run, versions)
+            for work, (run, versions) in zip(works, prepared, strict=True)
+        ]
+        for outcome in outcomes:
+            outcome.run.end = outcome.work.close
+            if any(step.otherwise for step in outcome.plan.steps):
+                tried = import_module("converter.pipeline.recalibrating").Recalibration(outcome)
+                outcome.run.revise = tried
         with suppress(BudgetError):  # told with the report
-            run.carry_out()
-        return write_outcome(outcome, staging)
+            carry_out([outcome.run for outcome in outcomes])
+        return write_outcome(outcomes, staging, *whole)
 
 
 def run_steps(work: Work, the_plan: Plan, listener: Listener) -> Run:
@@ -225,7 +358,7 @@ def run_steps(work: Work, the_plan: Plan, listener: Listener) -> Run:
         the_plan: The steps.
         listener: Told how it goes on.
     """
-    with _machine_errors(work):
+    with _machine_errors(work.name):
         run, _ = prepare(work, the_plan, listener)
         run.carry_out()
     return run
@@ -250,21 +383,23 @@ def prepare(work: Work, the_plan: Plan, listener: Listener) -> tuple[Run, Mappin
         actions |= import_module("converter.pipeline.steps.precision").ACTIONS
     if "trace" in kinds:
         actions |= import_module("converter.pipeline.tracing").ACTIONS
-    keep_going = work.request.keep_going
-    run = Run(the_plan, {}, work.cache, listener, partial(_abort, work), keep_going=keep_going)
+    run = Run(
+        the_plan, {}, work.cache, listener, partial(_abort, work),
+        keep_going=work.request.keep_going, part=work.part,
+    )  # fmt: skip
     run.actions.update({kind: action(work, run, versions) for kind, action in actions.items()})
     return run, versions
 
 
 @contextmanager
-def _machine_errors(work: Work) -> Iterator[None]:
+def _machine_errors(name: str) -> Iterator[None]:
     """Says of memory and files that give out what was being done."""
     try:
         yield
     except MemoryError as error:
         raise MachineError("the machine ran out of memory") from error
     except OSError as error:
-        raise from_os_error(error, f"converting {work.name}") from error
+        raise from_os_error(error, f"converting {name}") from error
 
 
 def _abort(work: Work) -> None:

@@ -125,6 +125,11 @@ def load(path: str, artifact: str | None, options: Mapping[str, Any]) -> Loaded:
     target, _, precision = (artifact or "").partition(":")
     asked = [target] if target else [], [precision] if precision else []
     found = artifacts_of(path, *asked) or [Found(Path(path))]
+    if len(parts := dict.fromkeys(item.part for item in found)) > 1:
+        raise UsageError(
+            f"{path} has the parts {', '.join(parts)}",
+            hint=f"Load one of them: {', '.join(str(Path(path) / part) for part in parts)}.",
+        )
     ordered = found if len(found) == 1 else _quickest_first(found, Path(path))
     refused: list[str] = []
     for item in ordered:

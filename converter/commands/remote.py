@@ -57,7 +57,22 @@ def facts_of(path: str) -> Facts | None:
         return None
     if (folder / FACTS).is_file():
         return read_facts(folder)
-    return read_facts(find_package(path)[1]) if packages_in(path) else None
+    found = packages_in(path)
+    if not found:
+        return None
+    if several := packages_of(path):
+        names = ", ".join(map(str, several))
+        raise UsageError(f"{path} holds {len(several)} packages", hint=f"Name one: {names}.")
+    return read_facts(find_package(path)[1])
+
+
+def packages_of(path: str) -> list[Path]:
+    """The packages that one server serves at once, where ``path`` holds such; else none."""
+    found = packages_in(path) if Path(path).is_dir() else []
+    together = len(found) > 1 and found[0][0].several and not (Path(path) / FACTS).is_file()
+    if not together or find_package(path)[1] != found[0][1].parent:
+        return []
+    return [folder for _, folder in found]
 
 
 @contextmanager

@@ -5,13 +5,14 @@ from __future__ import annotations
 import random
 import socket
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from converter import plugins
 from converter.errors import DependencyError, UsageError
+from converter.pipeline.folders import packages_of_part, parts_of
 from converter.protocols.server import Endpoint, Launch, Server
 from converter.serving import homes
 from converter.serving.homes import Agree
@@ -35,8 +36,9 @@ class Served:
 
     Attributes:
         server: The server's name.
-        folder: The package.
-        addresses: By protocol, as ``--server`` takes them; ``metrics`` where the server has such.
+        folder: The package, or the folder of several.
+        addresses: By protocol, as ``--server`` takes them, of several packages by ``MODEL
+            PROTOCOL``; ``metrics`` where the server has such.
         running: Its process.
     """
 
@@ -47,7 +49,8 @@ class Served:
 
 
 def find_package(path: str) -> tuple[Server, Path]:
-    """The one package that ``path`` is, or that lies in it, and its server.
+    """The one package that ``path`` is, or that lies in it, and its server; where one server takes
+    several (:attr:`Server.several`), the folder of all: of a repository, or an output of parts.
 
     Raises:
         UsageError: There is none, or several.
@@ -58,15 +61,26 @@ def find_package(path: str) -> tuple[Server, Path]:
     if not found:
         names = ", ".join(server.name for server in _servers())
         raise UsageError(f"{path} holds no package that can be served", hint=f"Servers: {names}.")
+    if len(found) > 1 and (server := _of_all(path, found)):
+        return server, found[0][1].parent
     if len(found) > 1:
         folders = ", ".join(str(folder) for _, folder in found)
         raise UsageError(f"{path} holds {len(found)} packages", hint=f"Name one: {folders}.")
     return found[0]
 
 
+def _of_all(path: str, found: Sequence[tuple[Server, Path]]) -> Server | None:
+    """The server that takes all of these packages at once, where ``path`` asks for that."""
+    server, folder = found[0]
+    together = all(other is server and it.parent == folder.parent for other, it in found)
+    asked = Path(path).absolute() == folder.parent or bool(parts_of(path))
+    return server if server.several and together and asked else None
+
+
 def packages_in(path: str) -> list[tuple[Server, Path]]:
     """The packages that the folder ``path`` is, or that lie least deep in it, and their servers."""
-    servers, level = _servers(), [Path(path).absolute()]  # the server runs in a folder of its own
+    servers = _servers()
+    level = packages_of_part(path) or [Path(path).absolute()]  # a server runs in another folder
     for _ in range(_DEEPEST + 1):
         found = [(s, folder) for folder in level for s in servers if s.holds(folder)]
         if found:
@@ -188,9 +202,11 @@ def _secure(
 
 
 def _addresses(server: Server, public: Launch, secure: bool) -> dict[str, str]:
-    found = {}
-    for endpoint in server.endpoints(public.folder):
-        found[endpoint.protocol] = address_of(endpoint, public.address(endpoint.port), secure)
+    found, endpoints = {}, server.endpoints(public.folder)
+    several = len({endpoint.model for endpoint in endpoints}) > 1
+    for endpoint in endpoints:
+        name = f"{endpoint.model} {endpoint.protocol}" if several else endpoint.protocol
+        found[name] = address_of(endpoint, public.address(endpoint.port), secure)
     if "metrics" in public.ports:
         found["metrics"] = f"http{'s' * secure}://{public.address('metrics')}/metrics"
     return found

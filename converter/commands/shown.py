@@ -23,6 +23,7 @@ class Written:
         target, precision: What it is.
         bytes: Its size.
         verdict: How it did: ``passed``, ``failed``, ``not checked``...
+        part: The part that it is of; empty where there are no parts.
     """
 
     path: Path
@@ -30,14 +31,16 @@ class Written:
     precision: str
     bytes: int
     verdict: str
+    part: str = ""
 
 
 def written(report: Report, out: Path) -> dict[str, Written]:
-    """What is there of the artifacts of a report, by ``TARGET:PRECISION``."""
+    """What is there of the artifacts of a report, by ``TARGET:PRECISION``, of a part
+    ``PART/TARGET:PRECISION``."""
     found = [(item, out / item.path) for item in report.artifacts]
     return {
-        f"{item.target}:{item.precision}": Written(
-            path, item.target, item.precision, item.bytes, item.verdict
+        f"{item.part}/{item.target}:{item.precision}".lstrip("/"): Written(
+            path, item.target, item.precision, item.bytes, item.verdict, item.part
         )
         for item, path in found
         if path.exists()

@@ -20,6 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 from converter.errors import UsageError
 from converter.files.reading import reading
 from converter.files.regular import require_regular
+from converter.options.parts import require_parts
 from converter.options.request import NO_OPTION, Request, all_fields, of_plugins, option_of
 from converter.options.spelling import fields_of, spellings, type_of
 from converter.text.words import one_line
@@ -101,8 +102,23 @@ def _read(path: Path) -> dict[str, Any]:
             f"the recipe {path} isn't a list of 'key: value' lines",
             hint="Its first line could be: source: net.py:Net",
         )
-    found, spelled = fields_of(values, f"the recipe {path}")
-    make_request({"source": "", **found}, f"the recipe {path}", spelled)
+    parts = values.pop("parts", None)
+    found = _fields(values, f"the recipe {path}", {}, path)
+    if parts is not None:
+        require_parts(parts, found, f"the recipe {path}")
+        found["parts"] = {
+            name: _fields(own, f"the recipe {path}, part {name}", found, path)
+            for name, own in parts.items()
+        }
+    return found
+
+
+def _fields(
+    values: Mapping[str, Any], where: str, beside: Mapping[str, Any], path: Path
+) -> dict[str, Any]:
+    """The fields of a recipe, or of a part of it, which make a request with those beside it."""
+    found, spelled = fields_of(values, where)
+    make_request({"source": "", **beside, **found}, where, spelled)
     return _with_paths(found, path.parent.resolve())
 
 

@@ -27,7 +27,11 @@ def code_in(values: Mapping[str, Any]) -> list[str]:
         values: Its fields, as :func:`converter.options.recipe.load_recipe` gives them.
     """
     found = [f"{key}: {values[key]}" for key in _RUNS if values.get(key)]
+    for name, own in values.get("parts", {}).items():
+        found += [f"{name}: {item}" for item in code_in(own)]
     for key, value in values.items():
+        if key == "parts":
+            continue
         texts = value if isinstance(value, list) else [value]
         found += [f"{key}: {text}" for text in texts if _CODE.search(str(text))]
     source = str(values.get("source", ""))

@@ -39,17 +39,20 @@ class Found:
         path: Where it lies.
         target, precision: What the folder's manifest says that it is; empty outside of a folder.
         request: The options that its folder was made with, as the manifest has them.
+        part: The part of its output that it is of; empty where that has none.
     """
 
     path: Path
     target: str = ""
     precision: str = ""
     request: Mapping[str, Any] = field(default_factory=dict)
+    part: str = ""
 
     @property
     def title(self) -> str:
-        """``onnx int8``, or the file's name."""
-        return f"{self.target} {self.precision}" if self.target else self.path.name
+        """``onnx int8``, ``detect onnx int8``, or the file's name."""
+        names = (self.part, self.target, self.precision)
+        return " ".join(filter(None, names)) if self.target else self.path.name
 
     def options(self, source: str, given: Mapping[str, Any]) -> dict[str, Any]:
         """The options to open it with: those ``given``, and where they say nothing, those that it
@@ -108,10 +111,9 @@ def artifacts_of(
     listed = [item for item in manifest["artifacts"] if (root / item["path"]).is_relative_to(given)]
     if not listed and given != root:
         return None
-    request = {**manifest["request"], "source": manifest["request"].get("source", "")}
     found = [
         Found(Path(path) / (root / item["path"]).relative_to(given), item["target"],
-              item["precision"], request)
+              item["precision"], _request(manifest, item), item.get("part", ""))
         for item in listed
         if root / item["path"] == given
         or ((not to or item["target"] in to) and (not precision or item["precision"] in precision))
@@ -129,6 +131,38 @@ def artifacts_of(
             hint="Convert the model again.",
         )
     return found
+
+
+def _request(manifest: Mapping[str, Any], item: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that an artifact was made with."""
+    part = item.get("part", "")
+    request = manifest["parts"][part]["request"] if part else manifest["request"]
+    return {**request, "source": request.get("source", "")}
+
+
+def parts_of(path: str) -> list[str]:
+    """The parts of the output that ``path`` is; none where it has none, or is no output."""
+    return list((_read(Path(path) / MANIFEST) or {}).get("parts", {}))
+
+
+def part_of(path: str) -> tuple[str, list[str]]:
+    """The part of an output that ``path`` is or lies in, and all parts of that; ``""`` and none
+    where there is no such."""
+    place = Path(os.path.abspath(path))  # noqa: PTH100 - as in artifacts_of
+    root, manifest = _manifest_above(place)
+    parts = list(manifest.get("parts", {}))
+    inside = (name for name in parts if root and place.is_relative_to(root / name))
+    return next(inside, ""), parts
+
+
+def packages_of_part(path: str) -> list[Path]:
+    """The packages of a part, where ``path`` is its folder in an output; they lie beside it."""
+    folder = Path(path).absolute()
+    manifest = _read(folder.parent / MANIFEST) or {}
+    if folder.name not in manifest.get("parts", {}):
+        return []
+    named = (item for item in manifest["packages"] if item.get("part") == folder.name)
+    return [folder.parent / item["path"] for item in named]
 
 
 def find_artifact(path: str) -> Found:
@@ -161,9 +195,15 @@ def _read(path: Path) -> dict[str, Any] | None:
     try:
         read = json.loads(path.read_text(encoding="utf-8"))
         ours = str(read["tool"]).startswith("modelyard ") and isinstance(read["request"], dict)
+        parts = read.get("parts", {})
+        known = all(isinstance(item["request"], dict) for item in parts.values())
         inside = [not Path(item["path"]).is_absolute() and ".." not in Path(item["path"]).parts
                   and bool(item["target"] and item["precision"] and item["path"])
+                  and (not item.get("part") or item["part"] in parts)
                   for item in read["artifacts"]]  # fmt: skip
-    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        packages = [str(item["path"]) for item in read.get("packages", ())]
+        inside += [not Path(item).is_absolute() and ".." not in Path(item).parts
+                   for item in packages]  # fmt: skip
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
-    return read if ours and all(inside) else None
+    return read if ours and known and all(inside) else None

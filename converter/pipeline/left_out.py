@@ -27,7 +27,7 @@ from converter.report.model import ArtifactReport, Report, interfaces
 
 def take_out(outcome: Outcome, report: Report) -> None:
     """Removes the files of artifacts that aren't given, half made ones too, and their packages."""
-    root = outcome.work.folder
+    root, output = outcome.work.folder, outcome.work.output
     given = {(item.target, item.precision) for item in report.artifacts if not _failed(item)}
     for item in report.artifacts:
         if _failed(item) and item.path:
@@ -39,11 +39,13 @@ def take_out(outcome: Outcome, report: Report) -> None:
             shutil.rmtree(root / step.target / step.precision, ignore_errors=True)
         if step.kind == "package" and not is_given and step.id in outcome.run.done:
             shutil.rmtree(outcome.run.result(step.id).path)
-    report.packages = [item for item in report.packages if (root / item.path).exists()]
-    for folder in ("serving/*/*", "serving/*", "serving", *outcome.work.request.to):
-        for path in root.glob(folder):
-            with suppress(OSError):  # something is in it
-                path.rmdir()
+    report.packages = [item for item in report.packages if (output / item.path).exists()]
+    places = [
+        path for name in ("serving/*/*", "serving/*", "serving") for path in output.glob(name)
+    ]
+    for path in (*places, *(root / target for target in outcome.work.request.to), root):
+        with suppress(OSError):  # something is in it
+            path.rmdir()
 
 
 def _failed(item: ArtifactReport) -> bool:
@@ -96,6 +98,7 @@ def missed(outcome: Outcome) -> Iterator[ArtifactReport]:
         how = ("not made: its budget was judged on these samples, against the simplified model in "
                "float32")  # fmt: skip
         yield ArtifactReport(
+            part=outcome.part,
             target=step.target,
             precision=step.precision,
             path="",
@@ -124,20 +127,25 @@ def skipped(outcome: Outcome) -> Iterator[str]:
         yield f"SKIPPED: {', '.join(names)}: {why}"
 
 
-def missed_error(outcome: Outcome, report: Report, place: Path, given: bool) -> ModelyardError:
+def missed_error(
+    outcomes: Sequence[Outcome], report: Report, place: Path, given: bool
+) -> ModelyardError:
     """What the user is told of a run that missed something; ``place`` is where the report is."""
     failed = [item for item in report.artifacts if _failed(item)]
     passed = [item.title for item in report.artifacts if not _failed(item)]
+    unmade = {name: part.failed for name, part in report.parts.items() if part.failed}
     page = place / "report.html"
     if given:
-        names = ", ".join(item.title for item in failed)
+        said = [f"{', '.join(unmade)} couldn't be converted"] if unmade else []
+        said += [f"{', '.join(item.title for item in failed)} missed a gate"] if failed else []
         return PartlyError(
-            f"{names} missed a gate; what passed is in {place}: {', '.join(passed)}",
-            details=_misses(failed),
+            f"{'; '.join(said)}; what passed is in {place}: {', '.join(passed)}",
+            details=[*(f"{name}: {why}" for name, why in unmade.items()), *_misses(failed)],
             hint=f"What missed is in the report alone: {page}",
             report=report,
         )
-    errors = {left.error.message: left.error for _, left in _not_done(outcome) if left.missed}
+    left = [left for outcome in outcomes for _, left in _not_done(outcome) if left.missed]
+    errors = {item.error.message: item.error for item in left}
     if len(errors) == 1 and not any(item.bytes for item in failed):
         (error,) = errors.values()
     elif len(failed) == 1:
@@ -149,7 +157,7 @@ def missed_error(outcome: Outcome, report: Report, place: Path, given: bool) -> 
     error.details = (*error.details, *(text for text in report.loud if text.startswith(of_them)))
     error.hint = f"{error.hint} The report is in {page}; no artifact was left.".strip()
     if any(item.bytes and item.precision != "fp32" and _by_numbers(item) for item in failed):
-        error.hint += _closer(outcome, failed)
+        error.hint += _closer(outcomes, failed)
     if passed:
         error.hint += f" --keep-going gives the others: {', '.join(passed)}."
     return error
@@ -161,9 +169,9 @@ def _by_numbers(item: ArtifactReport) -> bool:
     return any(gate.value is not None for gate in missed)
 
 
-def _closer(outcome: Outcome, failed: Sequence[ArtifactReport]) -> str:
+def _closer(outcomes: Sequence[Outcome], failed: Sequence[ArtifactReport]) -> str:
     """What makes an artifact closer to its source, or a limit wider."""
-    if outcome.work.request.min_cosine is not None:
+    if all(outcome.work.request.min_cosine is not None for outcome in outcomes):
         return (
             " More layers in float32 (--keep-float; modelyard sensitivity shows what each costs), "
             "another precision or a lower limit may do."

@@ -7,7 +7,7 @@ were taken on) stands in ``measured`` alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,14 +18,17 @@ from converter.check.latency import LatencyPoint, LatencyRatio
 from converter.files.digest import file_digest
 from converter.files.output_guard import NAME, REPORT, seal_of
 from converter.files.scrub import assert_no_paths, base_name, scrub
+from converter.ir.model import PassRecord
 from converter.machine import Machine
 from converter.options.request import Request, all_fields
 from converter.report.json_ import as_json, scrubbed, write_text
 from converter.report.model import (
     ArtifactReport,
     Interface,
+    PartReport,
     Report,
     SamplesReport,
+    SourceReport,
     StepTiming,
     Verdict,
 )
@@ -67,6 +70,7 @@ class PassEntry(_Part):
 class ArtifactEntry(_Part):
     """An artifact: its files, what was decided on the way, and the gates on its outputs."""
 
+    part: str = Field(default="", description="The part that it is of; empty without parts.")
     target: str
     precision: str
     path: str
@@ -84,10 +88,21 @@ class ArtifactEntry(_Part):
 class PackageEntry(_Part):
     """A server's folder."""
 
+    part: str = Field(default="", description="The part that it is of; empty without parts.")
     server: str
     path: str
     details: dict[str, Any] = {}
     decisions: list[str] = []
+
+
+class PartEntry(_Part):
+    """One of several models: what was asked for and read, and what passes did."""
+
+    request: dict[str, Any] = Field(description="Options that differ from their defaults.")
+    source: dict[str, Any] = Field(description="Format, framework, digest.")
+    samples: SamplesReport | None = None
+    passes: list[PassEntry] = []
+    failed: str = Field(default="", description="Why nothing of it could be made.")
 
 
 class LatencyEntry(_Part):
@@ -148,6 +163,11 @@ class Manifest(_Part):
     )
     scripts: Scripts = Scripts()
     results: Results
+    parts: dict[str, PartEntry] = Field(
+        default={},
+        description="By name, where several models were converted; artifacts and packages name "
+        "theirs, files lie in a folder of that name.",
+    )
     measured: Measured = Measured()
 
 
@@ -157,6 +177,7 @@ def build_manifest(
     source_files: Iterable[FileRecord] = (),
     files: Sequence[FileRecord] = (),
     scripts: Scripts | None = None,
+    requests: Mapping[str, Request] | None = None,
 ) -> Manifest:
     """The manifest of a run, of what its report says.
 
@@ -166,27 +187,17 @@ def build_manifest(
         source_files: The source's files, weights and modules, by name without a path.
         files: What lies in the output folder, as of :func:`records`.
         scripts: What scripts among them write.
+        requests: What was asked for of each part, where there are parts.
     """
-    source = report.source
-    known = {"name": source.name, "format": source.format, "framework": source.framework}
     manifest = Manifest(
         tool=report.tool,
         name=report.title,
         request=describe_request(request),
-        source={**known, "sha256": source.sha256},
+        source=_described(report.source),
         source_files=sorted(source_files, key=lambda record: record.path),
         samples=report.samples,
         versions=dict(sorted(report.versions.items())),
-        passes=[
-            PassEntry(
-                name=item.name,
-                status=item.status,
-                nodes_before=item.nodes_before,
-                nodes_after=item.nodes_after,
-                detail=item.detail,
-            )
-            for item in report.passes
-        ],
+        passes=_passes(report.passes),
         artifacts=[_artifact(item) for item in report.artifacts],
         packages=[PackageEntry(**package.model_dump()) for package in report.packages],
         files=[item for item in files if item.path not in REPORT],
@@ -196,9 +207,30 @@ def build_manifest(
             checked_on=report.checked_on,
             alerts=[alert.text for alert in report.alerts],
         ),
+        parts={name: _part(report.parts[name], of) for name, of in (requests or {}).items()},
         measured=_measured(report, [item for item in files if item.path in REPORT]),
     )
     return scrubbed(manifest)
+
+
+def _part(part: PartReport, request: Request) -> PartEntry:
+    return PartEntry(
+        request=describe_request(request),
+        source=_described(part.source),
+        samples=part.samples,
+        passes=_passes(part.passes),
+        failed=part.failed,
+    )
+
+
+def _described(source: SourceReport) -> dict[str, Any]:
+    names = ("name", "format", "framework", "sha256")
+    return {name: getattr(source, name) for name in names}
+
+
+def _passes(records: Sequence[PassRecord]) -> list[PassEntry]:
+    names = ("name", "status", "nodes_before", "nodes_after", "detail")
+    return [PassEntry(**{name: getattr(item, name) for name in names}) for item in records]
 
 
 def write_manifest(manifest: Manifest, folder: Path) -> Path:
@@ -243,6 +275,7 @@ def size_of(path: Path) -> int:
 
 def _artifact(item: ArtifactReport) -> ArtifactEntry:
     return ArtifactEntry(
+        part=item.part,
         target=item.target,
         precision=item.precision,
         path=item.path,

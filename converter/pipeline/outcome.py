@@ -30,6 +30,16 @@ class Outcome:
     recalibrated: dict[str, str] = field(default_factory=dict)
 
     @property
+    def part(self) -> str:
+        """The part that it is of; empty where there are no parts."""
+        return self.work.part
+
+    @property
+    def is_told(self) -> bool:
+        """Whether there is a model to tell of: it was read and simplified, and its samples too."""
+        return all(id in self.run.done for id in ("parse", "samples", "simplify"))
+
+    @property
     def plan(self) -> Plan:
         """The steps."""
         return self.run.plan

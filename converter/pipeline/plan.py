@@ -57,6 +57,8 @@ class Step:
         model: The step whose model it takes: writes, packages, or follows the error of.
         method: How ranges are taken from what was measured, where it isn't the first way.
         otherwise: The method to try once where an artifact of what this gives misses a gate.
+        part: The part of the request that it is of, for people: inside a plan, which is one
+            part's, it is empty.
     """
 
     kind: str
@@ -75,13 +77,22 @@ class Step:
     model: str = SIMPLIFY
     method: str = ""
     otherwise: str = ""
+    part: str = ""
 
     @property
     def id(self) -> str:
         """Its name in the plan: ``parse``, ``check:onnx:fp32``, ``quantize:int8:onnx-qdq``..."""
         followed = self.model if self.kind == "trace" else ""
-        parts = (self.kind, followed, self.server, self.target, self.precision, self.scheme)
-        return ":".join(filter(None, (*parts, self.method)))
+        names = (self.kind, followed, self.server, self.target, self.precision, self.scheme)
+        own = ":".join(filter(None, (*names, self.method)))
+        return f"{self.part}/{own}" if self.part else own
+
+    def of(self, part: str) -> Step:
+        """This step of a part, as people are told of it."""
+        if not part:
+            return self
+        needs = tuple(f"{part}/{need}" for need in self.needs)
+        return replace(self, part=part, needs=needs, title=f"{part}: {self.title}")
 
     @property
     def what(self) -> str:

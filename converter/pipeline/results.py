@@ -18,19 +18,27 @@ from converter.ir.edit import count_of
 from converter.ir.listing import ModelListing
 from converter.ir.model import Model, PassRecord
 from converter.machine import describe_machine
+from converter.options.parts import named
 from converter.options.request import Request
 from converter.options.resolved import io_dtype_of
 from converter.options.unused_options import without_effect
 from converter.passes.base import STANDARD_DOMAINS, used_domains
 from converter.passes.libraries.tools import depends_on_machine
 from converter.pipeline.left_out import missed, missed_error, skipped, take_out
-from converter.pipeline.manifest import FileRecord, Scripts, build_manifest, records, write_manifest
+from converter.pipeline.manifest import (
+    FileRecord,
+    Scripts,
+    build_manifest,
+    records,
+    write_manifest,
+)
 from converter.pipeline.outcome import Outcome
+from converter.pipeline.parts import joined
 from converter.pipeline.plan import Step
 from converter.pipeline.precision_shares import add_sizes, count
 from converter.pipeline.publish_journal import Journal
 from converter.pipeline.refusals import refuse
-from converter.pipeline.staging import Staging
+from converter.pipeline.staging import SCRATCH, Staging
 from converter.pipeline.steps import CheckedArtifact, Made
 from converter.protocols.emitter import Artifact
 from converter.protocols.server import Packaged, Server
@@ -42,6 +50,7 @@ from converter.report.model import (
     ArtifactReport,
     NearMiss,
     PackageReport,
+    PartReport,
     Report,
     SamplesReport,
     SourceReport,
@@ -74,26 +83,42 @@ _SHOWN_ELSEWHERE = {
 }
 
 
-def write_outcome(outcome: Outcome, staging: Staging) -> Report:
+def write_outcome(
+    outcomes: Sequence[Outcome], staging: Staging, title: str, request: Request
+) -> Report:
     """Judges the gates, writes report and manifest, and puts the output in its place.
+
+    Args:
+        outcomes: The run of each part; of a request without parts, one.
+        staging: Where the output is made.
+        title: The output's name.
+        request: What was asked for, of all parts.
 
     Raises:
         GateError: A gate or a budget was missed: only the report is left, in ``OUT.failed/``.
         PartlyError: The same, but with ``--keep-going`` the others are in the output.
         ModelError: What was made can't be run, or nothing could be made.
     """
-    report = build_report(outcome)
+    told = [outcome for outcome in outcomes if outcome.is_told]
+    if not told:
+        _raise_first(outcomes)
+    reports = {outcome.part: build_report(outcome) for outcome in told}
+    report = _whole(outcomes, reports, title)
     passed = [item for item in report.artifacts if item.verdict != "failed"]
     failed = report.verdict == "failed"
     if not report.artifacts:
-        refuse(outcome.run.left, others=False)
-    given = bool(passed) and (not failed or outcome.work.request.keep_going)
+        left = {f"{o.part} {k}".strip(): v for o in outcomes for k, v in o.run.left.items()}
+        refuse(left, others=False)
+    given = bool(passed) and (not failed or request.keep_going)
     if given:
-        take_out(outcome, report)
-        if outcome.work.request.repository:
+        for outcome in told:
+            take_out(outcome, reports[outcome.part])
+        if any(outcome.work.request.repository for outcome in told):
             staging.require_free()
-        _publish(outcome, report, staging.journal)
-    _write(outcome, report, staging, given)
+        for outcome in told:
+            _publish(outcome, reports[outcome.part], staging.journal)
+        report = _whole(outcomes, reports, title)
+    _write(outcomes, report, staging, request, given)
     place = staging.commit() if given else staging.commit_failed(FAILED_KEEPS)
     if staging.left:
         report.warn(staging.left, loud=True)
@@ -101,43 +126,83 @@ def write_outcome(outcome: Outcome, staging: Staging) -> Report:
         stayed = ", ".join(staging.stayed)
         report.warn(f"ADDED BY A RUN THAT WAS KILLED, AND CHANGED SINCE: {stayed}", loud=True)
     if failed:
-        raise missed_error(outcome, report, place, given)
-    outcome.work.cache.trim()
+        raise missed_error(outcomes, report, place, given)
+    outcomes[0].work.cache.trim()
     return report
 
 
-def _write(outcome: Outcome, report: Report, staging: Staging, given: bool) -> None:
+def _raise_first(outcomes: Sequence[Outcome]) -> None:
+    """Raises why the first part that failed did."""
+    for outcome in outcomes:
+        if outcome.run.failed is not None:
+            raise named(outcome.run.failed, outcome.part)
+
+
+def _whole(outcomes: Sequence[Outcome], reports: Mapping[str, Report], title: str) -> Report:
+    """The report of all parts; of a request without parts, its one."""
+    if not outcomes[0].part:
+        return reports[""]
+    failed = {outcome.part: _failed(outcome) for outcome in outcomes if not outcome.is_told}
+    return joined(title, reports, failed)
+
+
+def _failed(outcome: Outcome) -> PartReport:
+    """What is said of a part of which nothing could be made."""
+    error = outcome.run.failed
+    identity = outcome.work.identity
+    return PartReport(
+        source=SourceReport(name=outcome.work.name, format=identity.format),
+        failed=error.message if error else "the run ended before it was read",
+    )
+
+
+def _write(
+    outcomes: Sequence[Outcome], report: Report, staging: Staging, request: Request, given: bool
+) -> None:
     """Writes the report, the manifest and the models between steps into the staging folder."""
-    if outcome.work.request.keep_steps:
-        _keep_steps(outcome, staging.folder / STEPS)
-    shutil.rmtree(outcome.work.scratch)
+    told = [outcome for outcome in outcomes if outcome.is_told]
+    for outcome in told:
+        if outcome.work.request.keep_steps:
+            _keep_steps(outcome, staging.folder / STEPS / outcome.part)
+    shutil.rmtree(staging.folder / SCRATCH)
     if given:
-        outcome.work.copy_assets(staging.folder)
+        for outcome in told:
+            outcome.work.copy_assets(outcome.work.folder)
         write_readme(report, staging.folder)
     write_report(report, staging.folder)
-    sources = [FileRecord.of(path, name) for name, path in outcome.work.identity.files.items()]
     files = records(staging.folder)
     if not given:  # what is left
         files = [item for item in files if item.path.split("/")[0] in FAILED_KEEPS]
-    scripts = _scripts(outcome) if given else None
-    manifest = build_manifest(outcome.work.request, report, sources, files, scripts)
+    scripts = _scripts(told) if given else None
+    requests = {outcome.part: outcome.work.request for outcome in outcomes if outcome.part}
+    manifest = build_manifest(request, report, _sources(outcomes), files, scripts, requests)
     write_manifest(manifest, staging.folder)
 
 
-def _scripts(outcome: Outcome) -> Scripts:
+def _sources(outcomes: Sequence[Outcome]) -> list[FileRecord]:
+    """The files that the parts were read from."""
+    return [
+        FileRecord.of(path, f"{outcome.part}/{name}" if outcome.part else name)
+        for outcome in outcomes
+        for name, path in outcome.work.identity.files.items()
+    ]
+
+
+def _scripts(outcomes: Sequence[Outcome]) -> Scripts:
     """What scripts in the output do later, by paths in it."""
     found = Scripts()
-    made: list[Artifact | Packaged] = [artifact for _, artifact in outcome.artifacts()]
-    made += [outcome.run.result(step.id) for step in outcome.done("package")]
-    for item in filter(lambda item: item.path.exists(), made):
-        for listed, paths in ((found.write, item.later.write), (found.move, item.later.move)):
-            listed += [path.relative_to(outcome.work.folder).as_posix() for path in paths]
+    for outcome in outcomes:
+        made: list[Artifact | Packaged] = [artifact for _, artifact in outcome.artifacts()]
+        made += [outcome.run.result(step.id) for step in outcome.done("package")]
+        for item in filter(lambda item: item.path.exists(), made):
+            for listed, paths in ((found.write, item.later.write), (found.move, item.later.move)):
+                listed += [path.relative_to(outcome.work.output).as_posix() for path in paths]
     return found
 
 
 def _keep_steps(outcome: Outcome, folder: Path) -> None:
     """Writes the model as it was read, simplified, and in each precision."""
-    folder.mkdir()
+    folder.mkdir(parents=True)
     names = {"parse": "read", "simplify": "simplified"}
     for step in outcome.done("emit"):
         made = outcome.run.result(step.id).legalized
@@ -207,7 +272,7 @@ def build_report(outcome: Outcome) -> Report:
         report.warn(f"without effect: {', '.join(idle)}", loud=True)
     for step in outcome.done("package"):
         packaged: Packaged = run.result(step.id)
-        report.packages.append(PackageReport.of(packaged, work.folder))
+        report.packages.append(PackageReport.of(packaged, work.output, work.part))
     return report
 
 
@@ -217,7 +282,7 @@ def _not_faster(outcome: Outcome, report: Report) -> Iterable[str]:
     from converter.pipeline.slow_int8 import not_faster
 
     kept = {artifact.what: _kept(outcome, artifact) for artifact in outcome.done("emit")}
-    return not_faster(report.artifacts, report.machine, outcome.work.folder, kept)
+    return not_faster(report.artifacts, report.machine, outcome.work.output, kept)
 
 
 def _kept(outcome: Outcome, step: Step) -> list[Kept]:
@@ -342,9 +407,10 @@ def _artifact(outcome: Outcome, step: Step, artifact: Artifact) -> ArtifactRepor
     before: Made = run.result("parse")
     after: Made | Quantized = run.result(step.model)
     made = ArtifactReport(
+        part=work.part,
         target=artifact.target,
         precision=artifact.precision,
-        path=artifact.path.relative_to(work.folder).as_posix(),
+        path=artifact.path.relative_to(work.output).as_posix(),
         bytes=sum(file.stat().st_size for file in artifact.files),
         sha256=file_digest(artifact.path),
         files=len(artifact.files),
@@ -456,7 +522,7 @@ def _publish(outcome: Outcome, report: Report, journal: Journal) -> None:
         if not server.publishes:
             continue
         packaged: Packaged = outcome.run.result(step.id)
-        path = packaged.path.relative_to(outcome.work.folder).as_posix()
+        path = packaged.path.relative_to(outcome.work.output).as_posix()
         package = next((item for item in report.packages if item.path == path), None)
         if package is not None:
             added = server.publish(packaged, Path(repository), journal.announce)

@@ -9,12 +9,14 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 from converter.errors import GateError, MachineError, ModelError, ModelyardError
+from converter.options.parts import named
 from converter.pipeline.cache import Cache
 from converter.pipeline.plan import Plan, Step
 from converter.runtime import memory
@@ -106,12 +108,15 @@ class Run:
         listener: Told how it goes.
         abort: Called once when a step fails while others run, to make those end soon.
         keep_going: Whether what doesn't depend on a step goes on where that can't be done.
+        part: The part of the request that the plan is of; empty where there are no parts.
 
     Attributes:
         plan: The steps; others from where :attr:`revise` says so.
         revise: Called after each step: what it gave may ask for another plan.
+        end: Called where the run is done with and others go on: lets go of what it has open.
         done: What steps gave, by their ids.
         left: Why steps couldn't be done, by their ids: those that need them aren't here.
+        failed: Why none of the part can be given, where other parts went on.
     """
 
     def __init__(
@@ -123,18 +128,19 @@ class Run:
         abort: Callable[[], None],
         *,
         keep_going: bool = False,
+        part: str = "",
     ) -> None:
         self.plan = plan
+        self.part = part
         self.revise: Callable[[Step], Plan | None] = lambda step: None
+        self.end: Callable[[], None] = lambda: None
         self.actions = dict(actions)
+        self.failed: ModelyardError | None = None
+        self.abort = abort
+        self.listener = listener
         self._cache = cache
-        self._listener = listener
-        self._abort = abort
         self._keep_going = keep_going
         self._lock = threading.Lock()
-        self._keeper = ThreadPoolExecutor(1, thread_name_prefix="keep", initializer=_give_way)
-        self._kept: list[Future[None]] = []
-        self._stopped = threading.Event()
         self.done: dict[str, Done] = {}
         self.left: dict[str, ModelyardError] = {}
 
@@ -148,27 +154,133 @@ class Run:
 
     def carry_out(self) -> None:
         """Runs every step; raises what the first failing one raises."""
-        self._listener.planned(self.plan)
-        waiting = list(self.plan.steps)
-        running: dict[Future[None], Step] = {}
+        carry_out([self])
+
+    def leave_out(self, target: str, error: ModelyardError) -> None:
+        """Has a target's artifacts not made: it can't take the model."""
+        self.left |= {
+            step.id: error
+            for step in self.plan.steps
+            if step.kind == "emit" and step.target == target
+        }
+
+    def waiting(self, begun: Collection[str]) -> list[Step]:
+        """The steps that are still to be done, of those that haven't begun."""
+        if self.failed is not None:
+            return []
+        wanted = self.plan.wanted(self.left) - {*self.done, *begun}
+        return [step for step in self.plan.steps if step.id in wanted]
+
+    def follow(self, step: Step) -> bool:
+        """Goes on with another plan, where what a step gave asks for one: what was done otherwise,
+        or needs what was, isn't done any more."""
+        plan = self.revise(step)
+        if plan is None:
+            return False
+        self.plan, anew = plan, set[str]()
+        for step in plan.steps:
+            done = self.done.get(step.id)
+            if done is None or done.step != step or anew.intersection(step.needs):
+                anew.add(step.id)
+                self.done.pop(step.id, None)
+        return True
+
+    def settle(self, step: Step, future: Future[None], *, alone: bool) -> None:
+        """Raises what a step raised, unless the run goes on without it, or, where it isn't
+        ``alone``, other parts do."""
+        try:
+            future.result()
+        except ModelyardError as error:
+            if isinstance(error, ModelError | GateError):
+                self.left[step.id] = error
+                if self._keep_going and (step.kind in SPARED or not alone):
+                    self.failed = None if step.kind in SPARED else error
+                    return
+            named(error, self.part)
+            raise
+
+    def do(self, step: Step, tell: Progress, keep: Keep) -> None:
+        """Carries out one step: takes its result from the cache, or makes it."""
+        start = time.perf_counter()
+        shown = self.shown(step)
+        self.listener.started(shown)
+        action = self.actions[step.kind]
+        needs = [self.done[need].key for need in step.needs]
+        found = action.find(step, needs, self._cache) if step.kept else None
+        if found:
+            key, result = found
+        else:
+            result = action.run(step, tell)
+            key = action.key(step, needs, result)
+            if step.kept:  # beside the next steps, which only read what is kept
+                keep(partial(self._keep, action, key, result))
+        memory.give_back()
+        seconds = time.perf_counter() - start
+        with self._lock:
+            self.done[step.id] = Done(step, key, result, seconds, bool(found))
+        self.listener.finished(shown, seconds, bool(found))
+
+    def shown(self, step: Step) -> Step:
+        """A step as a listener is told of it: with its part."""
+        return step.of(self.part)
+
+    def _keep(self, action: Action, key: str, result: Any) -> None:
+        """Puts a result into the cache; where that can't be, the run goes on without it."""
+        try:
+            action.keep(key, result, self._cache)
+        except (MachineError, OSError) as error:
+            self._cache.give_up(error)
+
+
+Keep = Callable[[Callable[[], None]], None]
+"""Has a result kept, beside what runs next."""
+
+
+def carry_out(runs: Sequence[Run]) -> None:
+    """Runs every step of every run, side by side where that is right.
+
+    Args:
+        runs: The runs, one for each part; their listeners are one, and told of all.
+
+    Raises:
+        ModelyardError: What the first failing step raises; with ``keep_going``, a part that can't
+            be given is left, where there are others (:attr:`Run.failed`).
+    """
+    _Together(runs).carry_out()
+
+
+class _Together:
+    """Runs that are carried out at the same time."""
+
+    def __init__(self, runs: Sequence[Run]) -> None:
+        self._runs = runs
+        self._keeper = ThreadPoolExecutor(1, thread_name_prefix="keep", initializer=_give_way)
+        self._kept: list[Future[None]] = []
+        self._stopped = threading.Event()
+        self._running: dict[Future[None], tuple[Run, Step]] = {}
+
+    def carry_out(self) -> None:
+        self._plan()
         pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="step")
         try:
-            while waiting or running:
-                for step in self._startable(waiting, list(running.values())):
-                    waiting.remove(step)
-                    running[pool.submit(self._do, step)] = step
-                finished, _ = wait(running, return_when=FIRST_COMPLETED)
+            while True:
+                for run, step in self._startable():
+                    tell = partial(self._tell, run, step)
+                    self._running[pool.submit(run.do, step, tell, self._keep)] = run, step
+                if not self._running:
+                    break
+                finished, _ = wait(self._running, return_when=FIRST_COMPLETED)
                 for future in finished:
-                    step = running.pop(future)
-                    self._settle(step, future)
-                    self._follow(self.revise(step))
-                begun = {*self.done, *(step.id for step in running.values())}
-                wanted = self.plan.wanted(self.left) - begun
-                waiting = [step for step in self.plan.steps if step.id in wanted]
+                    run, step = self._running.pop(future)
+                    run.settle(step, future, alone=len(self._runs) == 1)
+                    if run.follow(step):
+                        self._plan()
+                    self._end(run)
         except BaseException as error:  # an interrupt too ends what runs; all of it goes on
             self._stopped.set()
             try:
-                self._abort()
+                for run in self._runs:
+                    run.abort()
             finally:
                 if not isinstance(error, Exception):
                     end_children()
@@ -179,74 +291,34 @@ class Run:
         for kept in self._kept:
             kept.result()
 
-    def leave_out(self, target: str, error: ModelyardError) -> None:
-        """Has a target's artifacts not made: it can't take the model."""
-        self.left |= {
-            step.id: error
-            for step in self.plan.steps
-            if step.kind == "emit" and step.target == target
-        }
+    def _end(self, run: Run) -> None:
+        """Lets go of what a part has open, once it is done with."""
+        running = any(other is run for other, _ in self._running.values())
+        if len(self._runs) > 1 and not running and not run.waiting(()):
+            run.end()
 
-    def _follow(self, plan: Plan | None) -> None:
-        """Goes on with another plan, where there is one: what was done otherwise, or needs what
-        was, isn't done any more."""
-        if plan is None:
-            return
-        self.plan, anew = plan, set[str]()
-        for step in plan.steps:
-            done = self.done.get(step.id)
-            if done is None or done.step != step or anew.intersection(step.needs):
-                anew.add(step.id)
-                self.done.pop(step.id, None)
-        self._listener.planned(plan)
+    def _plan(self) -> None:
+        """Tells the listener of all steps."""
+        steps = (run.shown(step) for run in self._runs for step in run.plan.steps)
+        self._runs[0].listener.planned(Plan(tuple(steps)))
 
-    def _settle(self, step: Step, future: Future[None]) -> None:
-        """Raises what a step raised, unless the run goes on without it."""
-        try:
-            future.result()
-        except (ModelError, GateError) as error:
-            self.left[step.id] = error
-            if not self._keep_going or step.kind not in SPARED:
-                raise
-
-    def _startable(self, waiting: list[Step], running: list[Step]) -> list[Step]:
+    def _startable(self) -> list[tuple[Run, Step]]:
         """The steps that can start now: what they need is done, and nobody measures time."""
-        chosen: list[Step] = []
-        for step in waiting:
-            beside = [*running, *chosen]
-            if not all(step.beside(other) for other in beside):
-                continue
-            if all(need in self.done for need in step.needs) and len(beside) < WORKERS:
-                chosen.append(step)
+        beside = [step for _, step in self._running.values()]
+        chosen: list[tuple[Run, Step]] = []
+        for run in self._runs:
+            begun = [step.id for other, step in self._running.values() if other is run]
+            for step in run.waiting(begun):
+                ready = len(beside) < WORKERS and all(step.beside(other) for other in beside)
+                if ready and all(need in run.done for need in step.needs):
+                    chosen.append((run, step))
+                    beside.append(step)
         return chosen
 
-    def _keep(self, action: Action, key: str, result: Any) -> None:
-        """Puts a result into the cache; where that can't be, the run goes on without it."""
-        try:
-            action.keep(key, result, self._cache)
-        except (MachineError, OSError) as error:
-            self._cache.give_up(error)
+    def _keep(self, put: Callable[[], None]) -> None:
+        self._kept.append(self._keeper.submit(put))
 
-    def _tell(self, step: Step, text: str) -> None:
+    def _tell(self, run: Run, step: Step, text: str) -> None:
         if self._stopped.is_set():
             raise Stopped
-        self._listener.progress(step, text)
-
-    def _do(self, step: Step) -> None:
-        start = time.perf_counter()
-        self._listener.started(step)
-        action = self.actions[step.kind]
-        needs = [self.done[need].key for need in step.needs]
-        found = action.find(step, needs, self._cache) if step.kept else None
-        if found:
-            key, result = found
-        else:
-            result = action.run(step, lambda text: self._tell(step, text))
-            key = action.key(step, needs, result)
-            if step.kept:  # beside the next steps, which only read what is kept
-                self._kept.append(self._keeper.submit(self._keep, action, key, result))
-        memory.give_back()
-        seconds = time.perf_counter() - start
-        with self._lock:
-            self.done[step.id] = Done(step, key, result, seconds, bool(found))
-        self._listener.finished(step, seconds, bool(found))
+        run.listener.progress(run.shown(step), text)

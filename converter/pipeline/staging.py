@@ -21,6 +21,9 @@ from converter.files import output_guard
 from converter.pipeline.publish_journal import JOURNAL, Journal
 from converter.runtime.supervised import work_at
 
+SCRATCH = ".scratch"
+"""The folder in the staging folder for files that go again before the output is in place."""
+
 _TAKEN = {errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR, errno.EISDIR}
 
 

@@ -70,6 +70,7 @@ class Work:
         reading: Which reading of the source the results are of; None before it was read.
         skipped: Why artifacts that were asked for can't be, by ``target:precision``.
         probes: What the source was run on beside the samples; None where it wasn't in this run.
+        part: The part of the output that it is; empty where there are no parts.
     """
 
     request: Request
@@ -84,6 +85,7 @@ class Work:
     reading: Reading | None = None
     skipped: Mapping[str, str] = field(default_factory=dict)
     probes: Probes | None = None
+    part: str = ""
     _again: Callable[[Session], None] | None = field(default=None, repr=False)
     _source: Source | None = field(default=None, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
@@ -95,8 +97,13 @@ class Work:
 
     @property
     def name(self) -> str:
-        """The model's name: the user's, or the source's."""
-        return self.request.name or self.identity.name
+        """The model's name: the user's, the part's, or the source's."""
+        return self.request.name or self.part or self.identity.name
+
+    @property
+    def output(self) -> Path:
+        """The folder of the whole output: of all parts, where there are some."""
+        return self.folder.parent if self.part else self.folder
 
     def asked_of(self, target: str) -> Request:
         """The request with the precisions that a target has."""

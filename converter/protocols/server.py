@@ -55,6 +55,8 @@ class Server(ABC):
         packages: As an :class:`Emitter`'s.
         tools: Commands of it that ``doctor`` looks for.
         publishes: Whether it has repositories that packages are added to (``--repository``).
+        several: Whether one process of it serves several packages, which then lie in one folder:
+            that folder may stand in a package's place below.
         ports: The ports that it listens on, by name, with its usual numbers; ``http`` first.
             Where there are none, ``modelyard serve`` doesn't start it.
     """
@@ -66,6 +68,7 @@ class Server(ABC):
     packages: Sequence[str] = ()
     tools: Sequence[str] = ()
     publishes: bool = False
+    several: bool = False
     ports: Mapping[str, int] = MappingProxyType({})
 
     def __init_subclass__(cls, spec: ServerSpec | None = None) -> None:

@@ -56,6 +56,7 @@ class ServerSpec:
     tools: Sequence[str] = ()
     ports: Mapping[str, int] = field(default_factory=dict)
     publishes: bool = False
+    several: bool = False
 
 
 def apply(spec: Any, to: type) -> None:

@@ -126,6 +126,7 @@ class StepReport(_Part):
 class ArtifactReport(_Part):
     """One file (or folder) that was made, and how it did."""
 
+    part: str = Field(default="", description="The part that it is of; empty without parts.")
     target: str
     precision: str
     path: str = Field(description="Relative to the output folder, with forward slashes.")
@@ -177,8 +178,8 @@ class ArtifactReport(_Part):
 
     @property
     def title(self) -> str:
-        """``onnx fp32``."""
-        return f"{self.target} {self.precision}"
+        """``onnx fp32``; of a part ``detect onnx fp32``."""
+        return " ".join(filter(None, (self.part, self.target, self.precision)))
 
     @property
     def verdict(self) -> Verdict:
@@ -199,15 +200,17 @@ class ArtifactReport(_Part):
 class PackageReport(_Part):
     """A server's folder."""
 
+    part: str = Field(default="", description="The part that it is of; empty without parts.")
     server: str
     path: str
     details: dict[str, Any] = {}
     decisions: list[str] = []
 
     @classmethod
-    def of(cls, packaged: Packaged, root: Path) -> PackageReport:
-        """Of what a server's plug-in wrote somewhere under ``root``."""
+    def of(cls, packaged: Packaged, root: Path, part: str = "") -> PackageReport:
+        """Of what a server's plug-in wrote somewhere under ``root``, of a part."""
         return cls(
+            part=part,
             server=packaged.server,
             path=packaged.path.relative_to(root).as_posix()
             if packaged.path.is_absolute()
@@ -241,6 +244,21 @@ class Alert(_Part):
     loud: bool = False
 
 
+class PartReport(_Part):
+    """What was converted, what it was checked on, and what happened to its model on the way."""
+
+    source: SourceReport
+    samples: SamplesReport | None = Field(default=None, description="None: nothing checked.")
+    along: list[AlongReport] = Field(
+        default=[], description="The error along the graph, for each step that changed the model."
+    )
+    passes: list[PassRecord] = []
+    near_misses: list[NearMiss] = Field(
+        default=[], description="What the fusing passes found and left alone, and why."
+    )
+    failed: str = Field(default="", description="Why nothing of it could be made.")
+
+
 class Report(_Part):
     """One run: what was converted, what was made, what it was checked on, how it did."""
 
@@ -262,25 +280,48 @@ class Report(_Part):
     machine: Machine | None = None
     versions: dict[str, str] = {}
     timings: list[StepTiming] = []
+    parts: dict[str, PartReport] = Field(
+        default={},
+        description="By name, where several models were converted; what is of one of them isn't "
+        "said above.",
+    )
 
     @computed_field  # type: ignore[prop-decorator]
     @property
     def verdict(self) -> Verdict:
         """Failed where any gate was missed; not checked without samples, or where an
         artifact's gates were not judged."""
+        if any(part.failed for part in self.parts.values()):
+            return "failed"
         verdicts = {artifact.verdict for artifact in self.artifacts}
         worst: list[Verdict] = ["failed", *FLAGS.values()]
         for verdict in worst:
             if verdict in verdicts:
                 return verdict
-        checked = self.samples is not None and self.samples.count > 0
+        sampled = (part.samples for part in self.each_part.values())
+        checked = all(samples is not None and samples.count > 0 for samples in sampled)
         return "passed" if checked and verdicts == {"passed"} else "not checked"
+
+    @property
+    def each_part(self) -> dict[str, PartReport]:
+        """Every part by its name; without a name, where there are no parts."""
+        names = ("source", "samples", "along", "passes", "near_misses")
+        one = {name: getattr(self, name) for name in names}
+        return self.parts or {"": PartReport.model_construct(**one)}
 
     @computed_field  # type: ignore[prop-decorator]
     @property
     def checked_on(self) -> str:
         """The first line: what accuracy was checked on, and that it was nothing where so."""
-        return checked_on(self.samples, self.source.framework)
+        told: dict[str, list[str]] = {}
+        for name, part in self.each_part.items():
+            text = part.failed and f"Not converted: {part.failed}."
+            told.setdefault(text or checked_on(part.samples, part.source.framework), []).append(
+                name
+            )
+        if len(told) == 1:
+            return next(iter(told))
+        return " ".join(f"{', '.join(names)}: {text}" for text, names in told.items())
 
     @property
     def flags(self) -> list[str]:
@@ -306,7 +347,8 @@ class Report(_Part):
     @property
     def weak(self) -> bool:
         """Whether what it was checked on says little of how it does on real data."""
-        return self.samples is None or self.samples.random or not self.samples.count
+        sampled = [part.samples for part in self.each_part.values()]
+        return any(item is None or item.random or not item.count for item in sampled)
 
     @property
     def loud(self) -> list[str]:

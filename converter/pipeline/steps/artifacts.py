@@ -527,7 +527,7 @@ class Package(Shipping):
         artifact: Artifact = self.done.result(step.needs[0])
         emitter: Emitter = plugins.load("emitters", artifact.target)
         model, _ = taken_by(emitter, self.done.result(step.model).model)
-        folder = self.work.folder / "serving" / step.server
+        folder = self.work.output / "serving" / step.server
         if self.request.one_name:
             folder /= step.precision
         folder.mkdir(parents=True, exist_ok=True)

@@ -65,8 +65,15 @@ _MODELS = "/models"
 _STUB = "triton_python_backend_stub"
 
 
+def models_in(folder: Path) -> list[Path]:
+    """The package that a folder is; of a repository, those in it."""
+    if (folder / CONFIG_NAME).is_file():
+        return [folder]
+    return sorted(item for item in folder.iterdir() if (item / CONFIG_NAME).is_file())
+
+
 def environment(folder: Path) -> Environment:
-    """What a package needs.
+    """What a package needs, or a repository of several.
 
     Raises:
         DependencyError: It needs a GPU, or a system that the wheel isn't for.
@@ -74,6 +81,15 @@ def environment(folder: Path) -> Environment:
     """
     if sys.platform != "linux":
         raise DependencyError("Triton is started on Linux alone", hint=_HINT)
+    backends = dict.fromkeys(map(_started, models_in(folder)))
+    more = tuple(item for name in backends for item in _beside(name)[0])
+    megabytes = _MEGABYTES + sum(_beside(name)[1] for name in backends)
+    wanted = Environment("triton", (*REQUIREMENTS, *more), megabytes, dependencies=False)
+    return replace(wanted, hint=_TORCH_HINT) if "pytorch" in backends else wanted
+
+
+def _started(folder: Path) -> str:
+    """The backend of a package that can be started here; raises as :func:`environment`."""
     config = read_config(folder / CONFIG_NAME)
     if problems := beside_problems(folder, config):
         raise UsageError(
@@ -96,11 +112,7 @@ def environment(folder: Path) -> Environment:
             f"{folder.name} holds a SavedModel, and the server started here has no TensorFlow",
             hint=_HINT,
         )
-    more, megabytes = _beside(config.backend)
-    wanted = Environment(
-        "triton", (*REQUIREMENTS, *more), _MEGABYTES + megabytes, dependencies=False
-    )
-    return replace(wanted, hint=_TORCH_HINT) if more == TORCH else wanted
+    return str(config.backend)
 
 
 def _beside(backend: str) -> tuple[Sequence[str], int]:
@@ -111,18 +123,19 @@ def _beside(backend: str) -> tuple[Sequence[str], int]:
 
 
 def command(launch: Launch) -> Command:
-    """The server over a repository of this one package."""
-    config = read_config(launch.folder / CONFIG_NAME)
-    name = config.name
+    """The server over a repository of this one package, or of those in a folder."""
+    models = models_in(launch.folder)
+    configs = [read_config(model / CONFIG_NAME) for model in models]
     bundle = launch.packages / "pytriton" / "tritonserver"
     repository = launch.scratch / "repository"
     repository.mkdir()
-    (repository / name).symlink_to(launch.folder.resolve())
+    for model, config in zip(models, configs, strict=True):
+        (repository / config.name).symlink_to(model.resolve())
     shared = f"modelyard-{uuid.uuid4().hex[:16]}"
     line = [str(bundle / "bin" / "tritonserver"), f"--model-repository={repository}"]
     line += [f"--backend-directory={lay_out(launch.packages, launch.scratch / 'backends')}"]
     line += [f"--cache-directory={bundle / 'caches'}", "--allow-gpu-metrics=false"]
-    line += ["--pinned-memory-pool-byte-size=0", *_usual(launch, config)]
+    line += ["--pinned-memory-pool-byte-size=0", *_usual(launch, configs)]
     # A backend written in Python has settings of its own, apart from the Python backend's.
     for backend in ("python", *OWN):
         line.append(f"--backend-config={backend},shm-region-prefix-name={shared}")
@@ -132,7 +145,18 @@ def command(launch: Launch) -> Command:
 
 def container(folder: Path) -> Container | None:
     """Triton's own: of the release that has an engine's TensorRT, or of the newest that has the
-    backend. None has LiteRT."""
+    backend. None has LiteRT. Of several packages, one that takes them all; none where there is no
+    such one."""
+    found = [_container(model) for model in models_in(folder)]
+    several = [item for item in found if item is not None]
+    images = {item.image for item in several}
+    if len(several) < len(found) or len(images) > 1:
+        return None
+    place = several[0].folder if models_in(folder) == [folder] else _MODELS
+    return Container(images.pop(), place, any(item.gpus for item in several))
+
+
+def _container(folder: Path) -> Container | None:
     config = read_config(folder / CONFIG_NAME)
     if config.backend == "python":
         return None
@@ -147,9 +171,9 @@ def container(folder: Path) -> Container | None:
 
 
 def contained(launch: Launch) -> Sequence[str]:
-    """The server in its container, over the one package that is mounted there."""
-    config = read_config(launch.folder / CONFIG_NAME)
-    return ["tritonserver", f"--model-repository={_MODELS}", *_usual(launch, config)]
+    """The server in its container, over what is mounted there."""
+    configs = [read_config(model / CONFIG_NAME) for model in models_in(launch.folder)]
+    return ["tritonserver", f"--model-repository={_MODELS}", *_usual(launch, configs)]
 
 
 def lay_out(packages: Path, folder: Path) -> Path:
@@ -166,13 +190,13 @@ def lay_out(packages: Path, folder: Path) -> Path:
     return folder
 
 
-def _usual(launch: Launch, config: Any) -> Iterator[str]:
-    """The package's configuration as it is, an end without lingering, and where to listen."""
+def _usual(launch: Launch, configs: Sequence[Any]) -> Iterator[str]:
+    """The packages' configurations as they are, an end without lingering, and where to listen."""
     yield "--disable-auto-complete-config"
     yield "--exit-timeout-secs=2"
-    if is_limited(config):
+    if any(map(is_limited, configs)):
         yield "--rate-limit=execution_count"
-    if config.response_cache.enable:
+    if any(config.response_cache.enable for config in configs):
         yield f"--cache-config=local,size={CACHE_BYTES}"
     for kind, port in launch.ports.items():
         yield f"--{kind}-address={launch.host}"
@@ -184,6 +208,8 @@ def ready(launch: Launch) -> bool:
     return answers(f"http://{launch.address('http')}/v2/health/ready")
 
 
-def endpoints(config: Any) -> Sequence[Endpoint]:
-    """Over gRPC, and over HTTP."""
-    return Endpoint("grpc", "grpc", config.name), Endpoint("v2", "http", config.name)
+def endpoints(folder: Path) -> Sequence[Endpoint]:
+    """Of each model, over gRPC, and over HTTP."""
+    names = [read_config(model / CONFIG_NAME).name for model in models_in(folder)]
+    ways = (("grpc", "grpc"), ("v2", "http"))
+    return [Endpoint(protocol, port, name) for name in names for protocol, port in ways]

@@ -27,7 +27,7 @@ from converter.protocols.server import (
 from converter.samples import Samples
 from emitters.serving.triton import as_is, running, sequences
 from emitters.serving.triton.as_is_folder import SourceFolder
-from emitters.serving.triton.config import CONFIG_NAME, build_config, read_config, require_types
+from emitters.serving.triton.config import CONFIG_NAME, build_config, require_types
 from emitters.serving.triton.engine import require_servable
 from emitters.serving.triton.folder import Folder
 from emitters.serving.triton.repository import no_one, publish_model
@@ -147,7 +147,7 @@ class TritonServer(Server, spec=SPECS["triton"]):
 
     def endpoints(self, folder: Path) -> Sequence[Endpoint]:
         """Over gRPC, and over HTTP."""
-        return running.endpoints(read_config(folder / CONFIG_NAME))
+        return running.endpoints(folder)
 
 
 __all__ = ["TritonServer", "validate_folder"]

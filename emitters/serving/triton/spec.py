@@ -16,5 +16,6 @@ SPECS = {
         tools=("tritonserver", "docker"),
         ports={"http": 8000, "grpc": 8001, "metrics": 8002},
         publishes=True,
+        several=True,
     )
 }

@@ -1,0 +1,89 @@
+"""Several models in one request: its parts, each with a source and options of its own.
+
+A recipe has them under ``parts:``, a Python call as a mapping. What stands beside them is of all
+parts; what a part says itself counts more.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from converter.errors import ModelyardError, UsageError
+from converter.files.output_guard import NAME, REPORT, STEPS
+
+OF_ALL = ("out", "overwrite", "keep_going", "dry_run", "offline", "cache")
+"""Options of a whole run, which no part has for itself."""
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+_TAKEN = {NAME, *REPORT, STEPS, "serving", "readme.md"}
+"""What lies beside the parts' folders."""
+
+
+def require_name(name: str) -> None:
+    """Refuses what can't be a model's, or a part's, name; raises UsageError."""
+    if not _NAME.fullmatch(name):
+        raise UsageError(
+            f"{name!r} can't be a model's name",
+            hint="Pass --name with letters, digits, '.', '_' and '-'.",
+        )
+
+
+def require_parts(
+    parts: Any, beside: Mapping[str, Any], where: str = "the request", key: str = "parts"
+) -> None:
+    """Refuses what can't be parts.
+
+    Args:
+        parts: The options of each, by the part's name.
+        beside: The options of all.
+        where: What they are from, for messages.
+        key: What they are called there.
+
+    Raises:
+        UsageError: They are none, a name can't be a folder's, or an option isn't a part's.
+    """
+    if not isinstance(parts, Mapping) or not parts:
+        raise UsageError(
+            f"{where} has {key} that are no mapping of names to options",
+            hint="For example: parts: {detect: {source: det.onnx}, read: {source: rec.onnx}}",
+        )
+    if "source" in beside:
+        raise UsageError(
+            f"{where} has a source beside its {key}", hint="Each part has a source of its own."
+        )
+    seen: dict[str, str] = {}
+    for name, own in parts.items():
+        if not isinstance(name, str) or not _NAME.fullmatch(name) or name.lower() in _TAKEN:
+            raise UsageError(
+                f"{where}: {name!r} can't be a part's name",
+                hint="Use letters, digits, '.', '_' and '-'; the output has a folder of that name.",
+            )
+        if (other := seen.setdefault(name.lower(), name)) != name:
+            raise UsageError(f"{where}: the parts {other} and {name} would have one folder")
+        if not isinstance(own, Mapping) or "source" not in own:
+            raise UsageError(f"{where}, part {name}: it names no source")
+        if wrong := [option for option in OF_ALL if option in own]:
+            raise UsageError(
+                f"{where}, part {name}: {', '.join(wrong)} is of the whole run",
+                hint=f"Write it beside {key}.",
+            )
+
+
+def named(error: ModelyardError, part: str) -> ModelyardError:
+    """An error that says which part it is of, where there are parts."""
+    if part and not error.message.startswith(f"{part}: "):
+        error.message = f"{part}: {error.message}"
+    return error
+
+
+@contextmanager
+def of_part(name: str) -> Iterator[None]:
+    """Has an error say which part it is of."""
+    try:
+        yield
+    except ModelyardError as error:
+        named(error, name)
+        raise
