@@ -56,7 +56,7 @@ def show_result(result: Converted, as_json: bool) -> None:
 def _show_misses(report: Report) -> None:
     """What the fusing passes found and left alone, by pass and reason, on stderr."""
     grouped: dict[tuple[str, str], dict[str, list[str]]] = {}
-    for miss in report.near_misses:
+    for miss in (miss for part in report.each_part.values() for miss in part.near_misses):
         reasons = grouped.setdefault((miss.name, miss.rule), {})
         reasons.setdefault(miss.reason, []).append(miss.node)
     say = partial(echo, err=True)

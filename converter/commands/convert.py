@@ -13,13 +13,21 @@ from typing import TYPE_CHECKING, Any
 from converter import plugins
 from converter.commands.opened import closing, resolve
 from converter.commands.shown import Written, artifacts_table, table, written
-from converter.errors import MachineError, PartlyError, UsageError, from_os_error
+from converter.errors import (
+    MachineError,
+    ModelError,
+    ModelyardError,
+    PartlyError,
+    UsageError,
+    from_os_error,
+)
 from converter.options.parts import OF_ALL, of_part, require_name, require_parts
 from converter.options.recipe import find_recipe, load_recipe, make_request
 from converter.options.request import Request
 from converter.options.unused_options import without_effect
 from converter.options.values import require_known
 from converter.pipeline.cache import Cache
+from converter.pipeline.parts import Whole
 from converter.pipeline.plan import Plan, plan, require_calibration_samples
 from converter.pipeline.plan import require_known as require_plannable
 from converter.pipeline.reads import paths_read
@@ -111,7 +119,7 @@ class _Part:
     @property
     def model(self) -> str:
         """The model's name."""
-        return self.request.name or self.name or self.identity.name
+        return self.request.name or self.identity.name
 
 
 def convert(source: str, *, listener: Listener | None = None, **options: Any) -> Converted:
@@ -131,7 +139,7 @@ def convert(source: str, *, listener: Listener | None = None, **options: Any) ->
         DependencyError, MachineError: Something is missing, or gave out.
     """
     part = _planned("", {"source": source, **options})
-    return _converted([part], part.model, part.request, listener or Silent())
+    return _converted([part], Whole(part.model, part.request), listener or Silent())
 
 
 def convert_parts(
@@ -148,14 +156,20 @@ def convert_parts(
         As :func:`convert`. With ``keep_going``, a part that can't be converted fails alone.
     """
     require_parts(parts, options)
-    common = {name: value for name, value in options.items() if name != "name"}
-    planned = []
-    for name, own in parts.items():
-        with of_part(name):
-            planned.append(_planned(name, {**common, **own}))
     whole = make_request({"source": ", ".join(parts), **options})
+    planned: list[_Part] = []
+    unread: dict[str, ModelyardError] = {}
+    for name, own in parts.items():
+        try:
+            with of_part(name):
+                planned.append(_planned(name, {**options, "name": name, **own}))
+        except ModelError as error:
+            unread[name] = error
+            if not whole.keep_going or len(unread) == len(parts):
+                raise
     _require_apart(planned)
-    return _converted(planned, whole.name or "-".join(parts), whole, listener or Silent())
+    together = Whole(whole.name or "-".join(parts), whole, unread)
+    return _converted(planned, together, listener or Silent())
 
 
 def _planned(name: str, options: Mapping[str, Any]) -> _Part:
@@ -182,21 +196,13 @@ def _require_apart(parts: Sequence[_Part]) -> None:
                 raise UsageError(
                     f"the parts {other} and {part.name} are models of one name, {part.model}, for "
                     f"{server}",
-                    hint="Give one of them another name:.",
+                    hint="Give one of them another name: in the recipe, name: other.",
                 )
 
 
-def _converted(
-    parts: Sequence[_Part], title: str, request: Request, listener: Listener
-) -> Converted:
-    """Carries out the plans of all parts; the output is one.
-
-    Args:
-        parts: The parts.
-        title: The output's name.
-        request: The options that are of all parts.
-        listener: Told how it goes on.
-    """
+def _converted(parts: Sequence[_Part], whole: Whole, listener: Listener) -> Converted:
+    """Carries out the plans of all parts; the output is one."""
+    title, request = whole.title, whole.request
     require_name(title)
     out = Path(request.out or f"build/{title}")
     steps = tuple(step.of(part.name) for part in parts for step in part.plan.steps)
@@ -212,7 +218,7 @@ def _converted(
         for work in works:
             stack.enter_context(closing(work))
         try:
-            report = _carry_out(works, parts, staging, listener, (title, request))
+            report = _carry_out(works, parts, staging, listener, whole)
         except PartlyError as error:
             error.converted = Converted(title, out, the_plan, error.report)
             raise
@@ -326,9 +332,9 @@ def _carry_out(
     parts: Sequence[_Part],
     staging: Staging,
     listener: Listener,
-    whole: tuple[str, Request],
+    whole: Whole,
 ) -> Report:
-    with _machine_errors(whole[0]):
+    with _machine_errors(whole.title):
         prepared = [  # frameworks start before these load
             prepare(work, part.plan, listener) for work, part in zip(works, parts, strict=True)
         ]
@@ -347,7 +353,7 @@ def _carry_out(
                 outcome.run.revise = tried
         with suppress(BudgetError):  # told with the report
             carry_out([outcome.run for outcome in outcomes])
-        return write_outcome(outcomes, staging, *whole)
+        return write_outcome(outcomes, staging, whole)
 
 
 def run_steps(work: Work, the_plan: Plan, listener: Listener) -> Run:

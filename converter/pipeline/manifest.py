@@ -207,15 +207,17 @@ def build_manifest(
             checked_on=report.checked_on,
             alerts=[alert.text for alert in report.alerts],
         ),
-        parts={name: _part(report.parts[name], of) for name, of in (requests or {}).items()},
+        parts={
+            name: _part(part, (requests or {}).get(name)) for name, part in report.parts.items()
+        },
         measured=_measured(report, [item for item in files if item.path in REPORT]),
     )
     return scrubbed(manifest)
 
 
-def _part(part: PartReport, request: Request) -> PartEntry:
+def _part(part: PartReport, request: Request | None) -> PartEntry:
     return PartEntry(
-        request=describe_request(request),
+        request=describe_request(request) if request else {},
         source=_described(part.source),
         samples=part.samples,
         passes=_passes(part.passes),

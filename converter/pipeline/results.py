@@ -33,7 +33,7 @@ from converter.pipeline.manifest import (
     write_manifest,
 )
 from converter.pipeline.outcome import Outcome
-from converter.pipeline.parts import joined
+from converter.pipeline.parts import Whole, joined
 from converter.pipeline.plan import Step
 from converter.pipeline.precision_shares import add_sizes, count
 from converter.pipeline.publish_journal import Journal
@@ -83,16 +83,13 @@ _SHOWN_ELSEWHERE = {
 }
 
 
-def write_outcome(
-    outcomes: Sequence[Outcome], staging: Staging, title: str, request: Request
-) -> Report:
+def write_outcome(outcomes: Sequence[Outcome], staging: Staging, whole: Whole) -> Report:
     """Judges the gates, writes report and manifest, and puts the output in its place.
 
     Args:
         outcomes: The run of each part; of a request without parts, one.
         staging: Where the output is made.
-        title: The output's name.
-        request: What was asked for, of all parts.
+        whole: What all parts have together.
 
     Raises:
         GateError: A gate or a budget was missed: only the report is left, in ``OUT.failed/``.
@@ -103,13 +100,13 @@ def write_outcome(
     if not told:
         _raise_first(outcomes)
     reports = {outcome.part: build_report(outcome) for outcome in told}
-    report = _whole(outcomes, reports, title)
+    report = _joined(outcomes, reports, whole)
     passed = [item for item in report.artifacts if item.verdict != "failed"]
     failed = report.verdict == "failed"
     if not report.artifacts:
         left = {f"{o.part} {k}".strip(): v for o in outcomes for k, v in o.run.left.items()}
         refuse(left, others=False)
-    given = bool(passed) and (not failed or request.keep_going)
+    given = bool(passed) and (not failed or whole.request.keep_going)
     if given:
         for outcome in told:
             take_out(outcome, reports[outcome.part])
@@ -117,8 +114,8 @@ def write_outcome(
             staging.require_free()
         for outcome in told:
             _publish(outcome, reports[outcome.part], staging.journal)
-        report = _whole(outcomes, reports, title)
-    _write(outcomes, report, staging, request, given)
+        report = _joined(outcomes, reports, whole)
+    _write(outcomes, report, staging, whole.request, given)
     place = staging.commit() if given else staging.commit_failed(FAILED_KEEPS)
     if staging.left:
         report.warn(staging.left, loud=True)
@@ -138,12 +135,15 @@ def _raise_first(outcomes: Sequence[Outcome]) -> None:
             raise named(outcome.run.failed, outcome.part)
 
 
-def _whole(outcomes: Sequence[Outcome], reports: Mapping[str, Report], title: str) -> Report:
+def _joined(outcomes: Sequence[Outcome], reports: Mapping[str, Report], whole: Whole) -> Report:
     """The report of all parts; of a request without parts, its one."""
     if not outcomes[0].part:
         return reports[""]
     failed = {outcome.part: _failed(outcome) for outcome in outcomes if not outcome.is_told}
-    return joined(title, reports, failed)
+    for name, error in whole.unread.items():
+        why = error.message.removeprefix(f"{name}: ")
+        failed[name] = PartReport(source=SourceReport(name=name, format=""), failed=why)
+    return joined(whole.title, reports, failed)
 
 
 def _failed(outcome: Outcome) -> PartReport:
@@ -152,7 +152,9 @@ def _failed(outcome: Outcome) -> PartReport:
     identity = outcome.work.identity
     return PartReport(
         source=SourceReport(name=outcome.work.name, format=identity.format),
-        failed=error.message if error else "the run ended before it was read",
+        failed=error.message.removeprefix(f"{outcome.part}: ")
+        if error
+        else "the run ended before it was read",
     )
 
 

@@ -97,8 +97,8 @@ class Work:
 
     @property
     def name(self) -> str:
-        """The model's name: the user's, the part's, or the source's."""
-        return self.request.name or self.part or self.identity.name
+        """The model's name: the user's, or the source's."""
+        return self.request.name or self.identity.name
 
     @property
     def output(self) -> Path:

@@ -29,7 +29,8 @@ def as_html(report: Report) -> str:
         style=Markup(style),  # our own file
         missed=sum(g.status == "failed" for a in report.artifacts for g in a.gates),
         plots=[_plots(artifact) for artifact in report.artifacts],
-        along=[_along(item) for item in report.along],
+        parts=report.each_part,
+        along=[(n, it, _along(it)) for n, part in report.each_part.items() for it in part.along],
     )
 
 

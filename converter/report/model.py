@@ -315,10 +315,9 @@ class Report(_Part):
         """The first line: what accuracy was checked on, and that it was nothing where so."""
         told: dict[str, list[str]] = {}
         for name, part in self.each_part.items():
-            text = part.failed and f"Not converted: {part.failed}."
-            told.setdefault(text or checked_on(part.samples, part.source.framework), []).append(
-                name
-            )
+            if not part.failed:
+                text = checked_on(part.samples, part.source.framework)
+                told.setdefault(text, []).append(name)
         if len(told) == 1:
             return next(iter(told))
         return " ".join(f"{', '.join(names)}: {text}" for text, names in told.items())
@@ -347,7 +346,7 @@ class Report(_Part):
     @property
     def weak(self) -> bool:
         """Whether what it was checked on says little of how it does on real data."""
-        sampled = [part.samples for part in self.each_part.values()]
+        sampled = [part.samples for part in self.each_part.values() if not part.failed]
         return any(item is None or item.random or not item.count for item in sampled)
 
     @property

@@ -27,7 +27,9 @@ def write_readme(report: Report, folder: Path) -> Path:
 def _lines(report: Report, folder: Path) -> Iterator[str]:
     yield f"# {report.title}"
     yield ""
-    yield f"Made by {report.tool} of {report.source.name} ({report.source.format})."
+    sources = [part.source for part in report.each_part.values() if not part.failed]
+    made_of = ", ".join(f"{source.name} ({source.format})" for source in sources)
+    yield f"Made by {report.tool} of {made_of}."
     yield ""
     yield "| what | where |"
     yield "|---|---|"
@@ -37,7 +39,9 @@ def _lines(report: Report, folder: Path) -> Iterator[str]:
         if item.path:
             yield f"| {item.title} | `{item.path}` |"
     for package in report.packages:
-        yield f"| package for {package.server} | `{package.path}/` |"
+        yield f"| {package.part} package for {package.server} | `{package.path}/` |".replace(
+            "|  ", "| "
+        )
     if (folder / "steps").is_dir():
         yield "| the model between the steps | `steps/` |"
     tests = sorted(path.parent.relative_to(folder).as_posix() for path in folder.rglob(_TEST))

@@ -29,6 +29,13 @@ _SHARE = 4
 _MUCH = 512 << 20
 """Bytes from which a process looks what it can give back: without a large model it has less."""
 
+_GROWN = 128 << 20
+"""How much more it has to hold than when it last looked, which takes a while in a process with many
+objects."""
+
+_left = 0
+"""Bytes that were resident when this process last looked."""
+
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _GROUPS, _OWN_GROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 
@@ -110,16 +117,23 @@ def taken(pids: list[int]) -> int:
 
 
 def give_back() -> None:
-    """Gives back what nothing uses any more, where this process has taken much.
+    """Gives back what nothing uses any more, where this process has taken much since it last did.
 
     Graphs are cycles, and a large model, or what is mapped for it, goes with too few objects for
     Python's collector to look by itself; and glibc keeps pages between those that are in use
     (malloc_trim(3)).
     """
-    if _fields(Path("/proc/self/status")).get("VmRSS", 0) > _MUCH:
+    global _left
+    _left = min(_left, held := _resident())
+    if held > max(_MUCH, _left + _GROWN):
         gc.collect()
         if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):
             trim(0)
+        _left = _resident()
+
+
+def _resident() -> int:
+    return _fields(Path("/proc/self/status")).get("VmRSS", 0)
 
 
 def family(pid: int) -> list[int]:
