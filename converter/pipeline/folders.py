@@ -108,7 +108,8 @@ def artifacts_of(
     root, manifest = _manifest_above(given)
     if root is None:
         return None
-    listed = [item for item in manifest["artifacts"] if (root / item["path"]).is_relative_to(given)]
+    listed = [item for item in manifest["artifacts"]
+              if item["path"] and (root / item["path"]).is_relative_to(given)]  # fmt: skip
     if not listed and given != root:
         return None
     found = [
@@ -198,7 +199,7 @@ def _read(path: Path) -> dict[str, Any] | None:
         parts = read.get("parts", {})
         known = all(isinstance(item["request"], dict) for item in parts.values())
         inside = [not Path(item["path"]).is_absolute() and ".." not in Path(item["path"]).parts
-                  and bool(item["target"] and item["precision"] and item["path"])
+                  and bool(item["target"] and item["precision"])
                   and (not item.get("part") or item["part"] in parts)
                   for item in read["artifacts"]]  # fmt: skip
         packages = [str(item["path"]) for item in read.get("packages", ())]

@@ -108,8 +108,11 @@ def write_outcome(outcomes: Sequence[Outcome], staging: Staging, whole: Whole) -
         refuse(left, others=False)
     given = bool(passed) and (not failed or whole.request.keep_going)
     if given:
-        for outcome in told:
-            take_out(outcome, reports[outcome.part])
+        for outcome in outcomes:
+            if outcome.is_told:
+                take_out(outcome, reports[outcome.part])
+            else:
+                shutil.rmtree(outcome.work.folder)
         if any(outcome.work.request.repository for outcome in told):
             staging.require_free()
         for outcome in told:
