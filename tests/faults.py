@@ -122,7 +122,7 @@ class _Points:
         for name in ("rename", "replace"):
             self.around(os, name, lambda *paths, op=name: _label(op, *paths[:2]))
         self.around(shutil, "rmtree", lambda path, *rest: _label("remove", path))
-        self.around(Run, "_do", lambda run, step: f"step {step.id}")
+        self.around(Run, "do", lambda run, step, *_: f"step {run.shown(step).id}")
 
 
 @contextmanager

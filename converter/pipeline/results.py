@@ -277,7 +277,10 @@ def build_report(outcome: Outcome) -> Report:
         report.warn(f"without effect: {', '.join(idle)}", loud=True)
     for step in outcome.done("package"):
         packaged: Packaged = run.result(step.id)
-        report.packages.append(PackageReport.of(packaged, work.output, work.part))
+        made = PackageReport.of(packaged, work.output, work.part)
+        if work.part and not plugins.load("servers", step.server).several:
+            made.decisions.append("one model a server: each part has a package of its own")
+        report.packages.append(made)
     return report
 
 

@@ -26,6 +26,11 @@ pytestmark = pytest.mark.slow
 ONNX = ["model.onnx", "--serve", "triton", "--repository", "repo"]
 MISSED = ["--max-latency", "0.000001", "--bench-seconds", "0.02"]
 TORCH = ["net.py:Net", "--input", "x:batchx3x16x16", "--batch", "1", "--no-simplify"]
+PARTS = """
+to: onnx
+samples: random:2
+parts: {one: {source: model.onnx}, two: {source: model.onnx, batch: 1}}
+"""
 STEPS = ("parse", "samples", "simplify", "reference", "emit:onnx:fp32", "check:onnx:fp32")
 
 
@@ -68,6 +73,11 @@ WAYS = {
         "after rename out.failed gone", "before rename made out.failed",
         "after rename made out.failed", "amid remove gone",
     ), out="out.failed", code=4),
+    "in parts": Way(["both.yaml"], (
+        "after step one/parse", "after step two/check:onnx:fp32", "before rename out old",
+        "after rename out old", "before rename made out > before remove made",
+        "after rename made out", "SIGTERM after step two/emit:onnx:fp32",
+    )),
     "in a framework": Way(TORCH, (
         "amid call export", "child call export", "child call run", "SIGTERM amid call export",
     ), cold=True),
@@ -84,6 +94,7 @@ class Place:
         (folder / "repo/theirs/config.pbtxt").write_text("theirs")
         (folder / "net.py").write_text(NET)
         small_cnn(folder / "model.onnx")
+        (folder / "both.yaml").write_text(PARTS)
         self.names: list[str] = []
         for _ in range(2):  # the second replaces the first, and finds more in the cache
             self.go()
@@ -98,8 +109,10 @@ class Place:
 
     def go(self, at: str = "", run: Callable[[list[str], Path, str], int] = forked) -> None:
         """Goes the way up to a point."""
-        args = [*self.way.args, "--out", "out", "--overwrite", "--samples", "random:2"]
-        code = run(["convert", *args], self.folder, at)
+        args = ["convert", *self.way.args, "--samples", "random:2"]
+        if self.way.args == ["both.yaml"]:
+            args = ["run", *self.way.args, "--no-bench"]
+        code = run([*args, "--out", "out", "--overwrite"], self.folder, at)
         temporary = self.folder.with_suffix(".temporary")
         codes = {"": self.way.code, "child": 6, "SIGINT": 130, "SIGTERM": 143}
         codes["child call simplify"] = 0  # it goes on without

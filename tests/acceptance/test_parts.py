@@ -189,6 +189,25 @@ def test_parts_of_different_frameworks(tmp_path: Path) -> None:
     assert formats == {"picture": "keras", "table": "sklearn"}
 
 
+@pytest.mark.slow
+def test_a_detector_and_a_recognizer(tmp_path: Path) -> None:
+    """PP-OCRv4 as one output: one report, one manifest, one repository that Triton serves."""
+    parts = {"detect": {"source": "zoo:pp-ocrv4-det"}, "recognize": {"source": "zoo:pp-ocrv4-rec"}}
+    options = {"to": ["onnx", "tflite"], "serve": ["triton"], "bench": False, "parts": parts}
+    (tmp_path / "ocr.yaml").write_text(yaml.safe_dump(options))
+    command("run", "ocr.yaml", "--out", "ocr", cwd=tmp_path, code=0)
+    report = json.loads((tmp_path / "ocr/report.json").read_text())
+    titles = [(item["part"], item["target"]) for item in report["artifacts"]]
+    assert titles == [(part, target) for part in parts for target in ("onnx", "tflite")]
+    manifest = json.loads((tmp_path / "ocr/manifest.json").read_text())
+    assert manifest["results"]["verdict"] == "passed" and [*manifest["parts"]] == [*parts]
+    assert names(tmp_path / "ocr/serving/triton") == [*parts]
+    with modelyard.serve(str(tmp_path / "ocr"), port=0) as served:
+        place = served.addresses["detect v2"].split("/v2/")[0]
+        checked = command("check", tmp_path / "ocr", "--server", place, "--json", code=0).json
+    assert [item["verdict"] for item in checked["packages"]] == ["passed", "passed"]
+
+
 MAKE = """
 import os
 os.environ["KERAS_BACKEND"] = "tensorflow"

@@ -87,6 +87,37 @@ def test_of_several_packages_one_has_to_be_named(made: Path, tmp_path: Path, ask
     assert f"Name one: {both[0]}, {both[1]}." in said
 
 
+def test_the_parts_of_an_output_are_served_together(tmp_path: Path) -> None:
+    """Each is asked and checked; a server that takes one of them has a package for each."""
+    for name, channels in (("one", 4), ("two", 8)):
+        small_cnn(tmp_path / f"{name}.onnx", channels=channels)
+    parts = {"one": str(tmp_path / "one.onnx"), "two": str(tmp_path / "two.onnx")}
+    made = api.convert(parts, to=["onnx"], serve=["triton", "litserve"], samples="random:4",
+                       bench=False, out=str(tmp_path / "out"))  # fmt: skip
+    assert made.report is not None
+    said = {(item.part, item.path): item.decisions for item in made.report.packages}
+    assert (
+        "one model a server: each part has a package of its own"
+        in said["two", "serving/litserve/two"]
+    )
+    with pytest.raises(UsageError, match="4 packages"):
+        find_package(str(tmp_path / "out"))
+    with api.serve(str(tmp_path / "out/serving/triton"), port=0) as served:
+        assert {*served.addresses} == {"one grpc", "one v2", "two grpc", "two v2", "metrics"}
+        place = re.sub(r"/v2/models.*", "", served.addresses["one v2"])
+        both = command(
+            "check", tmp_path / "out/serving/triton", "--server", place, "--json", code=0
+        )
+        assert [Path(item["package"]).name for item in both.json["packages"]] == ["one", "two"]
+        assert [item["verdict"] for item in both.json["packages"]] == ["passed", "passed"]
+        part = command("check", tmp_path / "out/serving/triton/two", "--server", place, code=0)
+        assert "two at" in part.out
+        for name in parts:
+            assert (
+                api.check_server(parts[name], served.addresses[f"{name} grpc"]).verdict == "passed"
+            )
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("case", ["types", "bfloat16", "scalar"])
 def test_every_type_goes_over_the_wire(tmp_path: Path, case: str) -> None:
