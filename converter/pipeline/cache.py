@@ -52,6 +52,11 @@ class Cache:
         self.damaged: list[str] = []
         self._whole: set[str] = set()
 
+    @property
+    def takes(self) -> bool:
+        """Whether anything is kept."""
+        return self._enabled and not self.trouble
+
     def give_up(self, error: Exception) -> None:
         """Keeps nothing from now on: a folder that can't be written to, or a disk that is full."""
         plain = error.strerror if isinstance(error, OSError) else None
@@ -98,7 +103,7 @@ class Cache:
         Raises:
             OSError: It can't be written to.
         """
-        if not self._enabled or self.trouble:
+        if not self.takes:
             yield None
             return
         place = self._place(key)
@@ -116,7 +121,7 @@ class Cache:
 
     def remember(self, key: str, value: Any) -> None:
         """Keeps a JSON value under ``key``, replacing what was there."""
-        if not self._enabled or self.trouble:
+        if not self.takes:
             return
         place = self._note(key)
         try:

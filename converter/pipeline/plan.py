@@ -95,10 +95,21 @@ class Step:
             return False
         return (self.light or not other.threaded) and (other.light or not self.threaded)
 
-    def key(self, needs: Sequence[str], versions: Mapping[str, str]) -> str:
-        """Its content key, given the keys of what it needs."""
+    def key(
+        self,
+        needs: Sequence[str],
+        versions: Mapping[str, str],
+        contents: Mapping[str, Any] | None = None,
+    ) -> str:
+        """Its content key.
+
+        Args:
+            needs: The keys of what it needs.
+            versions: Of packages.
+            contents: What stands for params that name files.
+        """
         tools = {name: versions.get(name, "") for name in self.tools}
-        return digest_of([self.kind, dict(self.params), tools, list(needs)])
+        return digest_of([self.kind, {**self.params, **(contents or {})}, tools, list(needs)])
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,7 @@ class Trace(StepAction):
 
     def find(self, step: Step, needs: list[str], cache: Cache) -> tuple[str, Any] | None:
         """What an earlier run found."""
-        key = step.key(needs, self.versions)
+        key = self.own_key(step, needs)
         folder = cache.find(key)
         if folder is None:
             return None

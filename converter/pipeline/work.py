@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 from converter import plugins
 from converter.errors import ModelyardError, UsageError
-from converter.files.digest import code_digest, digest_of, file_digest
+from converter.files.digest import digest_of
 from converter.files.reading import reading
 from converter.files.scrub import base_name
 from converter.files.signatures import all_marks, one_of
@@ -24,7 +22,8 @@ from converter.options.request import Request
 from converter.pipeline.cache import Cache
 from converter.pipeline.layout import LaidOut
 from converter.pipeline.live_models import find_living, is_live
-from converter.pipeline.plan import Plan, Step
+from converter.pipeline.plan import Plan
+from converter.pipeline.readings import Reading, Readings
 from converter.protocols.parser import Identity, Parser, Source, Tokenizing
 from converter.protocols.wrapped import ReadSource
 from converter.runtime.frameworks import theirs
@@ -37,21 +36,6 @@ if TYPE_CHECKING:
 
 SIZES = "sizes"
 """The key in :attr:`Model.source` of sizes for free dimensions, where a source suggests some."""
-
-
-@dataclass(frozen=True)
-class Reading:
-    """One reading of a source.
-
-    Attributes:
-        slot: The key of what is known of the source before it is read.
-        key: What follows from its model is kept under this.
-        of_code: Which reading of code it is, which no other is like; empty for data.
-    """
-
-    slot: str
-    key: str
-    of_code: str = ""
 
 
 @dataclass
@@ -218,9 +202,9 @@ class Work:
         follow when it traces (:meth:`start_tools`), which takes one core of two.
         """
         self.skipped = plan.skipped
-        if not self.reuses:  # whatever is known: before its files are hashed
+        if not self.readings.reusable:  # whatever is known: before its files are hashed
             self.source()
-        self._known = self.find_parsed(plan.step("parse")) is not None
+        self._known = self.readings.find(plan.step("parse")) is not None
         if not self._known:
             self.source()
         if self.parser.framework is None:
@@ -234,15 +218,14 @@ class Work:
             if self.request.simplify and not self._known and not self._closed:
                 start_tools()
 
-    # -- the key of the source -----------------------------------------------------
-
-    def source_digest(self) -> str:
-        """The sha256 over the source's files, by name."""
-        return digest_of({name: file_digest(path) for name, path in self.identity.files.items()})
+    @cached_property
+    def readings(self) -> Readings:
+        """What earlier runs read of the source."""
+        return Readings(self.request, self.identity, self.cache)
 
     def source_facts(self) -> dict[str, str]:
         """What is known of the source whatever its format is; a live model has no file to hash."""
-        facts = {"sha256": self.source_digest()} if self.identity.files else {}
+        facts = {"sha256": self.readings.source_digest()} if self.identity.files else {}
         if self.identity.python:
             facts["python"] = self.identity.python
         return facts
@@ -258,68 +241,6 @@ class Work:
         read = {f"{name} (source)": text for name, text in self.identity.versions.items()}
         frameworks = theirs()
         return {**{name: tools[name] for name in tools if name not in frameworks}, **read}
-
-    def first_key(self, step: Step) -> str:
-        """The key of what is known of the source before it has been read.
-
-        Where the source lies is part of it, for that decides which modules it imports.
-        """
-        key = step.key([self.source_digest()], {})
-        known = [code_digest(), dict(self.identity.versions), self.identity.format]
-        return digest_of([key, known, self.request.source, self._surroundings()])
-
-    def _surroundings(self) -> list[object]:
-        """Folders that the source may import from, and the names that it could find there."""
-        own = {path.absolute().parent for path in self.identity.files.values()}
-        given = {Path(path).absolute() for path in self.request.search_paths}
-        folders = sorted({Path.cwd(), *own, *given})
-        names = [sorted(item.name for item in folder.glob("*.py")) for folder in folders]
-        return [[str(folder) for folder in folders], names, os.environ.get("PYTHONPATH", "")]
-
-    @property
-    def reuses(self) -> bool:
-        """Whether what an earlier run read of the source will do: that of code, which may read
-        what nobody knows of, only does where the user says so."""
-        return self.request.reuse_source or not self.identity.runs_code
-
-    def remember_parsed(
-        self, step: Step, model: Model, warnings: Sequence[str], modules: Mapping[str, Path]
-    ) -> Reading:
-        """Notes what was read of the source, for :meth:`find_parsed`.
-
-        Of a source that is data, the key is its contents. What code makes of it is only known once
-        it has run: there it is what came out, the model's contents.
-        """
-        from converter.ir.fingerprint import model_digest
-
-        slot = self.first_key(step)
-        seen = {str(path): file_digest(path) for path in modules.values()}
-        if self.identity.runs_code:
-            key = digest_of([code_digest(), model_digest(model), list(warnings)])
-            reading = Reading(slot, key, uuid4().hex)
-        else:
-            reading = Reading(slot, digest_of([slot, seen]))
-        self.keep_only("parse", reading, reading.key)
-        self.cache.remember(slot, {**asdict(reading), "seen": seen})
-        return reading
-
-    def find_parsed(self, step: Step) -> Reading | None:
-        """An earlier run's reading, where its model was kept and all files that it is known to
-        depend on are the same."""
-        note = self.cache.recall(self.first_key(step))
-        try:
-            seen = note.pop("seen")
-            same = all(file_digest(Path(path)) == digest for path, digest in seen.items())
-            reading = Reading(**note)
-        except (AttributeError, KeyError, TypeError, OSError):  # none, damaged, or a file is gone
-            return None
-        return reading if same and self.cache.find(reading.key) else None
-
-    def keep_only(self, what: str, reading: Reading, key: str) -> None:
-        """Deletes from the cache what an earlier reading of the same code gave: nothing will look
-        for it any more, and code that draws random weights would fill the cache."""
-        if reading.of_code:
-            self.cache.supersede(digest_of([reading.slot, what]), key)
 
     def _tell(self, text: str) -> None:
         self.progress(text)

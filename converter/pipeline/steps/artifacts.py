@@ -129,7 +129,7 @@ class Reference(StepAction):
     def _key(self, step: Step, needs: list[str]) -> str:
         reading = self.work.reading
         assert reading is not None
-        return digest_of([step.key(needs, self.versions), reading.of_code])
+        return digest_of([self.own_key(step, needs), reading.of_code])
 
     def find(self, step: Step, needs: list[str], cache: Cache) -> tuple[str, Any] | None:
         """The outputs of an earlier run, intact."""
@@ -148,7 +148,7 @@ class Reference(StepAction):
                 shutil.copytree(result.folder, folder, dirs_exist_ok=True)
         assert self.work.reading is not None
         samples: Samples = self.done.result("samples")
-        self.work.keep_only(f"reference {samples.digest}", self.work.reading, key)
+        self.work.readings.keep_only(f"reference {samples.digest}", self.work.reading, key)
 
 
 class Emit(StepAction):

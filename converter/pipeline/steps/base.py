@@ -10,6 +10,7 @@ from converter.errors import ModelyardError
 from converter.options.request import Request
 from converter.pipeline.cache import Cache
 from converter.pipeline.plan import Step
+from converter.pipeline.reads import contents_of
 from converter.pipeline.work import Work
 from converter.runtime.session import Progress
 
@@ -41,7 +42,12 @@ class StepAction(ABC):
 
     def key(self, step: Step, needs: list[str], result: Any) -> str:
         """The step's own key."""
-        return step.key(needs, self.versions)
+        return self.own_key(step, needs)
+
+    def own_key(self, step: Step, needs: list[str]) -> str:
+        """What is known before it is done: what is asked for, the contents of what that names, the
+        versions of what does it, and the keys of what it needs."""
+        return step.key(needs, self.versions, contents_of(step.params))
 
     def find(self, step: Step, needs: list[str], cache: Cache) -> tuple[str, Any] | None:
         return None

@@ -133,7 +133,7 @@ class Parse(StepAction):
         self._refuse_early(model)
         self.work.assume_sizes(model)
         made = Made(model, list(source.warnings))
-        self.work.reading = self.work.remember_parsed(
+        self.work.reading = self.work.readings.remember(
             step, model, made.warnings, source.dependencies()
         )
         self.work.start_tools()
@@ -158,14 +158,14 @@ class Parse(StepAction):
             server.check(model, self.request)
 
     def key(self, step: Step, needs: list[str], result: Made) -> str:
-        """The key of the reading; see :meth:`converter.pipeline.work.Work.remember_parsed`."""
+        """The key of the reading; see :meth:`converter.pipeline.readings.Readings.remember`."""
         assert self.work.reading is not None
         return self.work.reading.key
 
     def find(self, step: Step, needs: list[str], cache: Cache) -> tuple[str, Any] | None:
         """The model of an earlier run, where every file it depended on is still the same; of
         code, which may depend on others, only where the user asks for it."""
-        reading = self.work.find_parsed(step) if self.work.reuses else None
+        reading = self.work.readings.find(step) if self.work.readings.reusable else None
         found = _find_model(reading.key, cache) if reading else None
         if reading is None or found is None:
             return None
@@ -314,7 +314,7 @@ class Simplify(StepAction):
 
     def find(self, step: Step, needs: list[str], cache: Cache) -> tuple[str, Any] | None:
         """The model of an earlier run."""
-        key = step.key(needs, self.versions)
+        key = self.own_key(step, needs)
         found = _find_model(key, cache)
         if found is None:
             return None

@@ -97,11 +97,11 @@ class Calibrate(StepAction):
 
     def key(self, step: Step, needs: list[str], result: Ranges) -> str:
         """With the contents of the samples."""
-        return digest_of([step.key(needs, self.versions), self._samples().digest])
+        return digest_of([self.own_key(step, needs), self._samples().digest])
 
     def find(self, step: Step, needs: list[str], cache: Cache) -> tuple[str, Any] | None:
         """The ranges of an earlier run."""
-        key = digest_of([step.key(needs, self.versions), self._samples().digest])
+        key = digest_of([self.own_key(step, needs), self._samples().digest])
         folder = cache.find(key)
         ranges = Ranges.load(folder) if folder else None
         if folder and ranges is None:
@@ -172,7 +172,7 @@ class Quantize(StepAction):
         return key if step.kept else digest_of([key, model_digest(result.model)])
 
     def _key(self, step: Step, needs: list[str]) -> str:
-        own = step.key(needs, self.versions)
+        own = self.own_key(step, needs)
         if step.params.get("runtimes"):  # their kernels are chosen by the CPU
             own = digest_of([own, describe_machine().flags])
         if not step.params.get("learns"):
