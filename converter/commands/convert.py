@@ -127,8 +127,8 @@ def convert(source: str, *, listener: Listener | None = None, **options: Any) ->
     with staging:
         scratch = staging.folder / ".scratch"
         scratch.mkdir()
-        work = Work(request, parser, identity, staging.folder, scratch, Cache(request.cache))
-        work.given = frozenset(options)
+        kept, given = Cache(request.cache), frozenset(options)
+        work = Work(request, parser, identity, staging.folder, scratch, kept, given)
         with closing(work):
             try:
                 report = _carry_out(work, the_plan, staging, listener or Silent())
@@ -271,5 +271,5 @@ def _abort(work: Work) -> None:
     """Ends every child, so that steps that wait for one end too."""
     from converter.passes.libraries.tools import stop_tools
 
-    work.close()
+    work.opened.close()
     stop_tools()

@@ -145,6 +145,11 @@ class Plan:
             steps.append(step)
         return replace(self, steps=tuple(steps))
 
+    def asked_of(self, request: Request, target: str) -> Request:
+        """A request with the precisions that a target has."""
+        had = [name for name in request.precision if f"{target}:{name}" not in self.skipped]
+        return request if request.precision == had else replace(request, precision=had)
+
     def settled(self) -> Plan:
         """The plan without models that no artifact is made of any more, and with what is made of
         the others traced as theirs were."""

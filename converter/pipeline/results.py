@@ -120,7 +120,7 @@ def _write(outcome: Outcome, report: Report, staging: Staging, given: bool) -> N
     if not given:  # what is left
         files = [item for item in files if item.path.split("/")[0] in FAILED_KEEPS]
     scripts = _scripts(outcome) if given else None
-    manifest = build_manifest(outcome.work.request, report, sources, files, scripts)
+    manifest = build_manifest(outcome.request, report, sources, files, scripts)
     write_manifest(manifest, staging.folder)
 
 
@@ -363,7 +363,7 @@ def _artifact(outcome: Outcome, step: Step, artifact: Artifact) -> ArtifactRepor
         made.decisions.append(outcome.recalibrated[step.what])
     made.decisions += _io_dtype(outcome.work.request, artifact.precision, before.model)
     lowered = after if not isinstance(after, Made) else None
-    count(made, artifact, lowered, work.request, _sizes(outcome, after.model))
+    count(made, artifact, lowered, outcome.request, _sizes(outcome, after.model))
     if lowered is not None:
         from converter.precision.summary import summary
 
