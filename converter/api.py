@@ -411,14 +411,14 @@ def _inspected(work: Work, listener: Listener) -> Inspection:
     from converter.commands.opened import told
 
     with told(listener, "parse", "reading the model") as tell:
-        work.progress = tell
+        work.opened.progress = tell
         try:
-            model = work.source().parse()
+            model = work.opened.source().parse()
         except ModelError as error:
             if (own := _listing(work)) is None:
                 raise
             return inspect_unread(own, work.name, "; ".join([error.message, *error.details]))
-    with work.while_reading():  # libraries look at the graph, which may be broken further in
+    with work.opened.while_reading():  # libraries look at the graph, which may be broken further in
         model.graph = plugins.load("passes", "normalize")(model.graph).model
         sizes = sizes_of(work.request, model.symbols)
         return inspect_model(model, work.name, sizes, _listing(work))
@@ -426,7 +426,7 @@ def _inspected(work: Work, listener: Listener) -> Inspection:
 
 def _listing(work: Work) -> Listing | None:
     """What the source's parser says of its file, where it can."""
-    with suppress(ModelyardError), work.while_reading():
+    with suppress(ModelyardError), work.opened.while_reading():
         if isinstance(work.parser, Listed):
             return work.parser.listing(work.request)
     return None

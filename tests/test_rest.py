@@ -13,7 +13,7 @@ from converter.check.informative import untold
 from converter.check.reference import ReferenceOutputs
 from converter.commands.opened import working
 from converter.errors import ModelError
-from converter.pipeline.work import Work
+from converter.pipeline.open_source import OpenSource
 from tests.passes.models import Array, ListedSamples
 
 ONES = {"x": np.ones((1, 4), np.float32)}
@@ -47,15 +47,15 @@ def test_a_source_that_rests_comes_back_as_it_was_or_not_at_all(tmp_path: Path, 
     samples = ListedSamples([ONES])
     before = len(workers())
     with working(f"{tmp_path}/net.py:{name}", {"inputs": ["x:batchx4"]}) as work:
-        known = ReferenceOutputs.compute(work.reference(), samples, tmp_path / "known")
+        known = ReferenceOutputs.compute(work.opened.session(), samples, tmp_path / "known")
         assert len(workers()) == before + 1
-        work.rest(lambda session: known.require_same(session, next(iter(samples))))
+        work.opened.rest(lambda session: known.require_same(session, next(iter(samples))))
         assert len(workers()) == before
         if name == "Drawn":
             with pytest.raises(ModelError, match="read again, the source gives something else"):
-                work.reference()
+                work.opened.session()
         else:
-            found = work.reference().run(ONES)
+            found = work.opened.session().run(ONES)
             np.testing.assert_array_equal(list(found.values()), list(known[0].values()))
     assert len(workers()) == before
 
@@ -85,8 +85,8 @@ def test_what_samples_do_not_tell_is_asked_before_the_source_rests(
     """Relu(x - 15) is zero on samples of about 1, and told by larger ones."""
     (tmp_path / "net.py").write_text(NET)
     said: list[str] = []
-    rest, same = Work.rest, ReferenceOutputs.require_same
-    monkeypatch.setattr(Work, "rest", lambda *args: said.append("rests") or rest(*args))
+    rest, same = OpenSource.rest, ReferenceOutputs.require_same
+    monkeypatch.setattr(OpenSource, "rest", lambda *args: said.append("rests") or rest(*args))
     monkeypatch.setattr(
         ReferenceOutputs, "require_same", lambda *args: said.append("opened again") or same(*args)
     )

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -88,7 +88,7 @@ class ReferenceOutputs:
         samples: Iterable[Sample],
         folder: Path,
         progress: Progress | None = None,
-    ) -> ReferenceOutputs:
+    ) -> Self:
         """Runs every sample through ``session`` and keeps what comes out in ``folder``.
 
         The index is written last: a folder without one is not complete.
@@ -135,7 +135,7 @@ class ReferenceOutputs:
             )
 
     @classmethod
-    def load(cls, folder: Path) -> ReferenceOutputs | None:
+    def load(cls, folder: Path) -> Self | None:
         """The outputs in ``folder``, or None where they aren't there, or not complete."""
         try:
             index = json.loads((folder / INDEX).read_bytes())

@@ -220,8 +220,8 @@ def judged(
 
     request = work.request
     with told(listener, "reference", "running the source model") as progress:
-        work.progress = progress
-        folder, once = work.scratch / "reference", work.once
+        work.opened.progress = progress
+        folder, once = work.scratch / "reference", work.opened.once
         left_out = [] if texts else texts_to_leave(once.outputs)
         running, answers = Narrowed(once, left_out), once.answers.without(left_out)
         require_repeatable(running, next(iter(samples)), "the source", partial(answers, tag=AGAIN))
@@ -243,7 +243,7 @@ def judged(
         if not _kept(limits, accuracy):
             lists, integral = _known(work)
             matching = Matching.of(lists, limits.cosine)
-            unsteady = Unsteady(work.reference, limits, session.outputs, matching)
+            unsteady = Unsteady(work.opened.session, limits, session.outputs, matching)
             rows = rows_in(ran, session.outputs, lists)
             accuracy = compare(matching=matching, unsteady=unsteady, integral=integral, rows=rows)
         others: list[tuple[Sample, Outputs, Outputs]] = []
@@ -251,7 +251,7 @@ def judged(
             prober = Prober(running.run, session, samples, limits, session.outputs, lists)
             accuracy, others = prober.probe(accuracy, request.seed, progress), prober.parting
             accuracy = replace(accuracy, constant=_constant(work, accuracy))
-        shaken = partial(run_shaken, work.reference)
+        shaken = partial(run_shaken, work.opened.session)
         trier = Trier(limits, shaken, session.outputs, lists, magnitudes(reference))
         accuracy = trier.judge(accuracy, ran, probes.left_out)
         missed = Missed(
@@ -259,7 +259,7 @@ def judged(
             reference, session, [*parted(accuracy.tried, ran, session.outputs), *others],
         )  # fmt: skip
         stages = partial(_stages, work, artifact)
-        where = where_it_parts(missed, stages, work.reference, progress)
+        where = where_it_parts(missed, stages, work.opened.session, progress)
     gates = located(judge(limits, accuracy, metrics_asked=request.metric), where)
     sampled = SamplesReport.of(samples, probed=request.probes)
     based_on = checked_on(sampled, words.runtime(reference.runtime))
@@ -286,7 +286,7 @@ def _probes(
         return Probes()
     seed, exact = work.request.seed, limits.exact
     if work.parser.framework is None:
-        return Builder.of(work.read, samples, exact=exact, seed=seed, size=size).build()
+        return Builder.of(work.opened.read, samples, exact=exact, seed=seed, size=size).build()
     cost = macs(sizes_of(session.inputs, next(iter(samples)).feeds)) if macs else 0
     return Builder(session.inputs, samples, exact, seed, cost, size).build()
 
@@ -306,7 +306,7 @@ def _stages(work: Work, artifact: Path | None) -> list[Stage]:
     from converter.pipeline.where import as_graph, named
 
     graph = as_graph(artifact, work.scratch / "where") if artifact else None
-    return [Stage("read", named(work.read.copy())), Stage("", graph)]
+    return [Stage("read", named(work.opened.read.copy())), Stage("", graph)]
 
 
 def _known(work: Work) -> tuple[list[Rows], list[str]]:
@@ -317,7 +317,7 @@ def _known(work: Work) -> tuple[list[Rows], list[str]]:
     from converter.ir.lists import lists_of
 
     try:
-        graph = work.read.graph.graph
+        graph = work.opened.read.graph.graph
     except ModelyardError:  # the source runs: that it can't be exported is no matter here
         return [], []
     return lists_of(graph), integral_outputs(graph)
@@ -331,7 +331,7 @@ def _constant(work: Work, accuracy: AccuracyResult) -> tuple[str, ...]:
     if all(item.result is not None for item in accuracy.probed):
         return ()
     try:
-        return tuple(constant_outputs(work.read.graph.graph))
+        return tuple(constant_outputs(work.opened.read.graph.graph))
     except ModelyardError:  # the source runs: that it can't be exported is no matter here
         return ()
 
@@ -361,8 +361,8 @@ def bench(
         from converter.pipeline.steps import measure_session
 
         with told(listener, "source", "opening the source model") as progress:
-            work.progress = progress
-            source = work.reference() if against else None
+            work.opened.progress = progress
+            source = work.opened.session() if against else None
         with told(listener, "bench", f"measuring {found.title}") as progress:
             latency = measure_session(session, source, samples, work.request, progress)
         gates = judge(Limits.of(work.request, "fp32"), None, latency.artifact)

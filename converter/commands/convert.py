@@ -253,9 +253,9 @@ def _work(part: _Part, staging: Staging, cache: Cache) -> Work:
     folder, scratch = staging.folder / part.name, staging.folder / SCRATCH / part.name
     for made in (folder, scratch):
         made.mkdir(exist_ok=True)
-    work = Work(part.request, part.parser, part.identity, folder, scratch, cache, part=part.name)
-    work.given = part.given
-    return work
+    return Work(
+        part.request, part.parser, part.identity, folder, scratch, cache, part.given, part=part.name
+    )  # fmt: skip
 
 
 def run_recipe(
@@ -347,7 +347,7 @@ def _carry_out(
             for work, (run, versions) in zip(works, prepared, strict=True)
         ]
         for outcome in outcomes:
-            outcome.run.end = outcome.work.close
+            outcome.run.end = outcome.work.opened.close
             if any(step.otherwise for step in outcome.plan.steps):
                 tried = import_module("converter.pipeline.recalibrating").Recalibration(outcome)
                 outcome.run.revise = tried
@@ -412,5 +412,5 @@ def _abort(work: Work) -> None:
     """Ends every child, so that steps that wait for one end too."""
     from converter.passes.libraries.tools import stop_tools
 
-    work.close()
+    work.opened.close()
     stop_tools()

@@ -98,8 +98,8 @@ def _model_of(
         model = Model.from_proto(proto, path)
     else:
         work = stack.enter_context(working(source, options))  # its files have to stay
-        work.progress = progress
-        model = work.source().parse()
+        work.opened.progress = progress
+        model = work.opened.source().parse()
     model.graph = plugins.load("passes", "normalize")(model.graph).model
     require_no_random(model.graph)
     return model

@@ -67,7 +67,7 @@ def closing(work: Work) -> Iterator[None]:
     try:
         yield
     finally:
-        work.close()
+        work.opened.close()
 
 
 class _Unread:
@@ -139,9 +139,8 @@ class _Held:
         if held is None or replace(held.request, precision=request.precision) != request:
             self.close()
             held = self._work = self._stack.enter_context(_looked_at(request, alone))
-        held.request = request
         try:
-            yield held
+            yield replace(held, request=request, handle=held.opened)
         except GateError:
             raise
         except BaseException:  # Ctrl-C too: the source may be in the middle of an answer
@@ -238,7 +237,7 @@ def _open_artifact(found: Found, work: Work, dims: Mapping[str, int]) -> tuple[S
             inputs,
             sizes_of(replace(request, dims=sizes), symbols),
             classes=classes_in(session.outputs),
-            tokenize=work.tokenize,
+            tokenize=work.opened.tokenize,
         )
         samples.validate()
     except UsageError as error:

@@ -101,14 +101,14 @@ def asked(what: str, url: str, protocol: str | None, options: Mapping[str, Any])
         from converter.samples import load_samples
 
         _require_io_dtype(work.request)
-        model = work.source().parse()
+        model = work.opened.source().parse()
         inputs, outputs = (_bordered(s, work.request) for s in (model.inputs, model.outputs))
         wire = wire_to(url, protocol, outputs=outputs)
         specs = (inputs, outputs) if wire.address.protocol == "json" else None
         session = _fed(RemoteSession(wire, specs))
         try:
             sizes = sizes_of(work.request, tuple(model.symbols))
-            samples = load_samples(work.request, model.inputs, sizes, tokenize=work.tokenize)
+            samples = load_samples(work.request, model.inputs, sizes, tokenize=work.opened.tokenize)
             samples.validate()
             yield Asked(wire, session, samples, None, work)
         finally:

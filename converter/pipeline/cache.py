@@ -19,11 +19,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from converter.errors import ModelyardError
 from converter.files.cache_root import cache_root
 from converter.files.digest import digest_of, file_digest
+
+R = TypeVar("R")
 
 SUMS = "sums.json"
 """The file of an entry with the sha256 of all others, by their paths in it. One without it is
@@ -52,6 +54,11 @@ class Cache:
         self.damaged: list[str] = []
         self._whole: set[str] = set()
 
+    @property
+    def takes(self) -> bool:
+        """Whether anything is kept."""
+        return self._enabled and not self.trouble
+
     def give_up(self, error: Exception) -> None:
         """Keeps nothing from now on: a folder that can't be written to, or a disk that is full."""
         plain = error.strerror if isinstance(error, OSError) else None
@@ -76,6 +83,22 @@ class Cache:
             os.utime(entry)
         return entry
 
+    def load(self, key: str, load: Callable[[Path], R | None]) -> R | None:
+        """What is kept under ``key``; None where there is none, or it is damaged.
+
+        Args:
+            key: The key.
+            load: Reads an entry's folder; raises, or gives None, where it isn't one of its kind.
+        """
+        folder = self.find(key)
+        if folder is None:
+            return None
+        with suppress(ModelyardError, OSError, ValueError, KeyError, TypeError):
+            if (found := load(folder)) is not None:
+                return found
+        self.drop(key)
+        return None
+
     def drop(self, key: str, what: str = "") -> None:
         """Deletes the entry of ``key``, of which the file ``what`` turned out to be damaged."""
         self._whole.discard(key)
@@ -98,7 +121,7 @@ class Cache:
         Raises:
             OSError: It can't be written to.
         """
-        if not self._enabled or self.trouble:
+        if not self.takes:
             yield None
             return
         place = self._place(key)
@@ -114,9 +137,20 @@ class Cache:
                 if not place.is_dir():
                     raise
 
+    def save(self, key: str, save: Callable[[Path], object]) -> None:
+        """Keeps what ``save`` writes into a folder under ``key``, unless something is there.
+
+        Raises:
+            OSError: It can't be written to.
+        """
+        if self.find(key) is None:
+            with self.adding(key) as folder:
+                if folder is not None:
+                    save(folder)
+
     def remember(self, key: str, value: Any) -> None:
         """Keeps a JSON value under ``key``, replacing what was there."""
-        if not self._enabled or self.trouble:
+        if not self.takes:
             return
         place = self._note(key)
         try:

@@ -45,25 +45,29 @@ class LaidOut(WrappedSource):
     Args:
         source: The source.
         layout: ``nchw`` or ``nhwc``.
-        changes: What an earlier run changed, where its model is used again.
+
+    Attributes:
+        changes: What was changed, be it by an earlier run whose model is used again; None before
+            that is known.
     """
 
-    def __init__(self, source: Source, layout: str, changes: Changes | None = None) -> None:
+    def __init__(self, source: Source, layout: str) -> None:
         super().__init__(source)
-        self._layout, self._changes = layout, changes
+        self._layout = layout
+        self.changes: Changes | None = None
 
     def parse(self) -> Model:
         """The source's model, changed; raises UsageError where it isn't clear what to change."""
         model = super().parse()
-        self._changes = change_layout(model, self._layout)
+        self.changes = change_layout(model, self._layout)
         return model
 
     def reference(self) -> Session:
         """The framework, which takes and gives the changed layout."""
-        if self._changes is None:
+        if self.changes is None:
             self.parse()
         session = super().reference()
-        return LaidOutSession(session, self._changes) if self._changes else session
+        return LaidOutSession(session, self.changes) if self.changes else session
 
 
 class LaidOutSession(WrappedSession):

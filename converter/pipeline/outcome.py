@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from converter.options.request import Request
 from converter.pipeline.plan import Plan, Step
 from converter.pipeline.run import Run
-from converter.pipeline.work import Work
+from converter.pipeline.work import Work, sized
 from converter.protocols.emitter import Artifact
 
 
@@ -43,6 +44,11 @@ class Outcome:
     def plan(self) -> Plan:
         """The steps."""
         return self.run.plan
+
+    @property
+    def request(self) -> Request:
+        """What was asked for, with the sizes that the source suggests."""
+        return sized(self.work.request, self.run.result("parse").model)
 
     def artifacts(self) -> Iterator[tuple[Step, Artifact]]:
         """The step that wrote it and the artifact, in the plan's order, of those that are done

@@ -106,10 +106,21 @@ class Step:
             return False
         return (self.light or not other.threaded) and (other.light or not self.threaded)
 
-    def key(self, needs: Sequence[str], versions: Mapping[str, str]) -> str:
-        """Its content key, given the keys of what it needs."""
+    def key(
+        self,
+        needs: Sequence[str],
+        versions: Mapping[str, str],
+        contents: Mapping[str, Any] | None = None,
+    ) -> str:
+        """Its content key.
+
+        Args:
+            needs: The keys of what it needs.
+            versions: Of packages.
+            contents: What stands for params that name files.
+        """
         tools = {name: versions.get(name, "") for name in self.tools}
-        return digest_of([self.kind, dict(self.params), tools, list(needs)])
+        return digest_of([self.kind, {**self.params, **(contents or {})}, tools, list(needs)])
 
 
 @dataclass(frozen=True)
@@ -144,6 +155,11 @@ class Plan:
                 step = replace(step, needs=tuple(needs), model=lowered.id)
             steps.append(step)
         return replace(self, steps=tuple(steps))
+
+    def asked_of(self, request: Request, target: str) -> Request:
+        """A request with the precisions that a target has."""
+        had = [name for name in request.precision if f"{target}:{name}" not in self.skipped]
+        return request if request.precision == had else replace(request, precision=had)
 
     def settled(self) -> Plan:
         """The plan without models that no artifact is made of any more, and with what is made of

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
+from converter.files.digest import file_digest
 from converter.files.regular import require_regular, require_regular_inside
 from converter.options.request import Request, all_fields, of_plugins, option_of
 from converter.protocols.parser import Identity
@@ -13,6 +15,37 @@ _READ = (
     "weights", "samples", "calibration_samples", "labels", "label_names", "search_paths", "metric",
     "python", *(name for name in of_plugins() if option_of(name).reads),
 )  # fmt: skip
+
+
+_TOLD = (
+    "samples", "calibration_samples", "labels", "label_names", "search_paths", "python"
+)  # fmt: skip
+"""Those whose contents a key has otherwise: by the digest of samples, by what a source imports, by
+versions."""
+
+
+def contents_of(params: Mapping[str, Any]) -> dict[str, Any]:
+    """What stands in a key for options that name files: what these hold, not where they lie.
+
+    Args:
+        params: A step's, by the options' names; others' are passed over.
+    """
+    read = {name: value for name, value in params.items() if name in _READ}
+    return {name: None if name in _TOLD else _contents(value) for name, value in read.items()}
+
+
+def _contents(given: Any) -> Any:
+    if isinstance(given, list):
+        return [_contents(item) for item in given]
+    text, path = next(_named(given), ("", None))
+    return given if path is None else [file_digest(path), given[len(text) :]]
+
+
+def without_folder(source: str) -> str:
+    """A source by the name of its file or folder, and what follows that."""
+    for text, path in _named(source):
+        return path.absolute().name + source[len(text) :]
+    return source
 
 
 def paths_read(request: Request, identity: Identity) -> dict[str, Path]:

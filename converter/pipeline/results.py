@@ -179,7 +179,8 @@ def _write(
     if not given:  # what is left
         files = [item for item in files if item.path.split("/")[0] in FAILED_KEEPS]
     scripts = _scripts(told) if given else None
-    requests = {outcome.part: outcome.work.request for outcome in outcomes if outcome.part}
+    requests = {o.part: o.request if o.is_told else o.work.request for o in outcomes}
+    request = requests.pop("", request)
     manifest = build_manifest(request, report, _sources(outcomes), files, scripts, requests)
     write_manifest(manifest, staging.folder)
 
@@ -437,7 +438,7 @@ def _artifact(outcome: Outcome, step: Step, artifact: Artifact) -> ArtifactRepor
         made.decisions.append(outcome.recalibrated[step.what])
     made.decisions += _io_dtype(outcome.work.request, artifact.precision, before.model)
     lowered = after if not isinstance(after, Made) else None
-    count(made, artifact, lowered, work.request, _sizes(outcome, after.model))
+    count(made, artifact, lowered, outcome.request, _sizes(outcome, after.model))
     if lowered is not None:
         from converter.precision.summary import summary
 

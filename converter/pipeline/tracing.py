@@ -6,14 +6,11 @@ graphs, and not at all where the weights take more than :data:`LARGEST`.
 
 from __future__ import annotations
 
-from typing import Any
-
-from pydantic import ValidationError
+from pathlib import Path
 
 from converter.diff.difference import compare_models
 from converter.errors import ModelError, UsageError
 from converter.ir.model import Model
-from converter.pipeline.cache import Cache
 from converter.pipeline.plan import SIMPLIFY, Step
 from converter.pipeline.steps import Made, StepAction
 from converter.precision.quantized import Quantized
@@ -29,8 +26,20 @@ SAMPLES = 2
 _FILE = "along.json"
 
 
+class AlongCodec:
+    """What a report says of it."""
+
+    def save(self, folder: Path, result: AlongReport, own: Path) -> None:
+        (folder / _FILE).write_text(result.model_dump_json(), encoding="utf-8")
+
+    def load(self, folder: Path) -> AlongReport:
+        return AlongReport.model_validate_json((folder / _FILE).read_bytes())
+
+
 class Trace(StepAction):
     """Where a step's model parts from the one before it."""
+
+    codec = AlongCodec()
 
     def run(self, step: Step, progress: Progress) -> AlongReport:
         """Compares the two; what can't be compared is said in the result."""
@@ -58,23 +67,6 @@ class Trace(StepAction):
         except (ModelError, UsageError) as error:  # the artifact itself is judged by its check
             return AlongReport(before=names[0], after=names[1], skipped=error.message)
         return AlongReport.of(found, *names)
-
-    def find(self, step: Step, needs: list[str], cache: Cache) -> tuple[str, Any] | None:
-        """What an earlier run found."""
-        key = step.key(needs, self.versions)
-        folder = cache.find(key)
-        if folder is None:
-            return None
-        try:
-            return key, AlongReport.model_validate_json((folder / _FILE).read_bytes())
-        except (OSError, ValidationError):
-            cache.drop(key)
-            return None
-
-    def keep(self, key: str, result: AlongReport, cache: Cache) -> None:
-        with cache.adding(key) as folder:
-            if folder is not None:
-                (folder / _FILE).write_text(result.model_dump_json(), encoding="utf-8")
 
 
 ACTIONS: dict[str, type[StepAction]] = {"trace": Trace}

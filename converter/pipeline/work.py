@@ -2,61 +2,38 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 from converter import plugins
 from converter.errors import ModelyardError, UsageError
-from converter.files.digest import code_digest, digest_of, file_digest
 from converter.files.reading import reading
 from converter.files.scrub import base_name
 from converter.files.signatures import all_marks, one_of
 from converter.files.unread_formats import bare_python, missing, refuse_foreign
 from converter.options.request import Request
 from converter.pipeline.cache import Cache
-from converter.pipeline.layout import LaidOut
 from converter.pipeline.live_models import find_living, is_live
+from converter.pipeline.open_source import OpenSource
 from converter.pipeline.plan import Plan, Step
-from converter.protocols.parser import Identity, Parser, Source, Tokenizing
-from converter.protocols.wrapped import ReadSource
+from converter.pipeline.readings import Readings
+from converter.protocols.parser import Identity, Parser
 from converter.runtime.frameworks import theirs
-from converter.runtime.session import Progress, Session
 
 if TYPE_CHECKING:
-    from converter.check.answers import Answers, Once
-    from converter.check.probes import Probes
     from converter.ir.model import Model
 
 SIZES = "sizes"
 """The key in :attr:`Model.source` of sizes for free dimensions, where a source suggests some."""
 
 
-@dataclass(frozen=True)
-class Reading:
-    """One reading of a source.
-
-    Attributes:
-        slot: The key of what is known of the source before it is read.
-        key: What follows from its model is kept under this.
-        of_code: Which reading of code it is, which no other is like; empty for data.
-    """
-
-    slot: str
-    key: str
-    of_code: str = ""
-
-
-@dataclass
+@dataclass(frozen=True, eq=False)
 class Work:
-    """The state of one run.
+    """What the steps of one run share; none of them changes it.
 
     Attributes:
         request: What was asked for, zoo references resolved.
@@ -66,10 +43,7 @@ class Work:
         scratch: A folder for files that go again.
         cache: Where results are kept.
         given: The fields of the request that the user gave.
-        layout_changes: What ``--layout`` changed in the source's model; None before that is known.
-        reading: Which reading of the source the results are of; None before it was read.
-        skipped: Why artifacts that were asked for can't be, by ``target:precision``.
-        probes: What the source was run on beside the samples; None where it wasn't in this run.
+        handle: On the source, where it may be open already.
         part: The part of the output that it is; empty where there are no parts.
     """
 
@@ -79,21 +53,9 @@ class Work:
     folder: Path
     scratch: Path
     cache: Cache
-    progress: Progress = lambda text: None
     given: frozenset[str] = frozenset()
-    layout_changes: Mapping[str, Sequence[int]] | None = None
-    reading: Reading | None = None
-    skipped: Mapping[str, str] = field(default_factory=dict)
-    probes: Probes | None = None
+    handle: OpenSource | None = None
     part: str = ""
-    _again: Callable[[Session], None] | None = field(default=None, repr=False)
-    _source: Source | None = field(default=None, repr=False)
-    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
-    _reference: Session | None = field(default=None, repr=False)
-    _own: Source | None = field(default=None, repr=False)
-    _known: bool = field(default=False, repr=False)
-    _closed: bool = field(default=False, repr=False)
-    _tokens: dict[str, list[dict[str, list[int]]]] = field(default_factory=dict, repr=False)
 
     @property
     def name(self) -> str:
@@ -105,105 +67,15 @@ class Work:
         """The folder of the whole output: of all parts, where there are some."""
         return self.folder.parent if self.part else self.folder
 
-    def asked_of(self, target: str) -> Request:
-        """The request with the precisions that a target has."""
-        names = self.request.precision
-        had = [name for name in names if f"{target}:{name}" not in self.skipped]
-        return self.request if had == names else replace(self.request, precision=had)
-
-    def source(self) -> Source:
-        """The source, opened when it is first needed."""
-        with self._lock:
-            if self._source is None:
-                folder = self.scratch / "again" if self._again else self.scratch
-                folder.mkdir(exist_ok=True)  # what was read is mapped from files in the first
-                with self.while_reading():
-                    source = self.parser.open(self.request, folder, self._tell)
-                self._own = source
-                if not is_live(self.request.source):
-                    source = ReadSource(source, self.while_reading)
-                if self.request.fix:
-                    from converter.pipeline.fixed import FixedSource
-
-                    source = FixedSource(source, self.request.fix)
-                layout = self.request.layout
-                self._source = LaidOut(source, layout, self.layout_changes) if layout else source
-            return self._source
-
-    def while_reading(self) -> AbstractContextManager[None]:
-        """Around what reads the source's bytes; see :func:`converter.files.reading.reading`."""
-        return reading(base_name(self.request.source))
-
-    def reference(self) -> Session:
-        """The source framework's session, opened when it is first needed.
-
-        Raises:
-            ModelError: It was opened anew, and isn't what it was (:meth:`rest`).
-        """
-        source = self.source()
-        with self._lock:
-            if self._reference is None:
-                opened = source.reference()
-                if self._again is not None:
-                    self._again(opened)
-                self._reference = opened
-            return self._reference
+    @cached_property
+    def opened(self) -> OpenSource:
+        """The source, which is opened when it is first needed."""
+        return self.handle or OpenSource(self.request, self.parser, self.scratch)
 
     @cached_property
-    def answers(self) -> Answers:
-        """What the source gives on an input, which it isn't run on twice."""
-        from converter.check.answers import Answers
-
-        return Answers(lambda feeds: self.reference().run(feeds))
-
-    @cached_property
-    def once(self) -> Once:
-        """The source, for several artifacts that are compared with it one after the other."""
-        from converter.check.answers import Once
-
-        return Once(self.reference(), self.scratch / "answers")
-
-    @cached_property
-    def read(self) -> Model:
-        """The source's model, read once; not to be changed."""
-        return self.source().parse()
-
-    def rest(self, again: Callable[[Session], None]) -> None:
-        """Ends the source's process before its time: its memory is needed.
-
-        A live model stays as it is, and what has a tokenizer, which calibration may need.
-
-        Args:
-            again: Raises a ModelError where a session isn't what the source's was, should it be
-                opened anew after all.
-        """
-        if is_live(self.request.source) or isinstance(self._own, Tokenizing):
-            return
-        with self._lock:
-            self.close()
-            self._source = self._own = self._reference = None
-            self._again = again
-
-    def tokenize(
-        self, texts: Sequence[str], pairs: Sequence[str] | None, length: int | None, fixed: bool
-    ) -> list[dict[str, list[int]]]:
-        """What the source's tokenizer makes of texts; see :class:`Tokenizing`.
-
-        Raises:
-            UsageError: The source has none.
-        """
-        self.source()
-        if not isinstance(self._own, Tokenizing):
-            raise UsageError(
-                f"the samples are texts, and a source of the format {self.identity.format} has no "
-                "tokenizer to make tokens of them",
-                hint="Give the model's own inputs as .npz.",
-            )
-        key = digest_of([texts, pairs, length, fixed])
-        if key not in self._tokens:
-            with self.while_reading():
-                self._tokens[key] = self._own.tokenize(texts, pairs, length, fixed)
-        return self._tokens[key]
+    def readings(self) -> Readings:
+        """What earlier runs read of the source."""
+        return Readings(self.request, self.identity, self.cache)
 
     def copy_assets(self, folder: Path) -> None:
         """Copies what goes with the model (:attr:`Identity.assets`) into a folder."""
@@ -212,44 +84,32 @@ class Work:
             place.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, place)
 
-    def assume_sizes(self, model: Model) -> None:
-        """Takes over the sizes of free dimensions that the source suggests and nobody gave."""
-        known = model.source.get(SIZES, {})
-        suggested = {name: size for name, size in known.items() if name in model.symbols}
-        self.request = replace(self.request, dims={**suggested, **self.request.dims})
-
     def start(self, plan: Plan) -> None:
         """Starts what takes long to start, unless an earlier run's results will do.
 
         The framework's child loads its libraries while this process loads its own; the simplifiers
         follow when it traces (:meth:`start_tools`), which takes one core of two.
         """
-        self.skipped = plan.skipped
-        if not self.reuses:  # whatever is known: before its files are hashed
-            self.source()
-        self._known = self.find_parsed(plan.step("parse")) is not None
-        if not self._known:
-            self.source()
+        parse = plan.step("parse")
+        if not self.readings.reusable:  # whatever is known: before its files are hashed
+            self.opened.source()
+        if self.readings.find(parse) is None:
+            self.opened.source()
         if self.parser.framework is None:
-            self.start_tools()
+            self.start_tools(parse)
 
-    def start_tools(self) -> None:
-        """Starts the simplifiers' child, unless it is the same source, whose model is kept."""
+    def start_tools(self, parse: Step) -> None:
+        """Starts the simplifiers' child, unless the source's model is kept: what is made of it is,
+        too."""
         from converter.passes.libraries.tools import start_tools
 
-        with self._lock:
-            if self.request.simplify and not self._known and not self._closed:
-                start_tools()
-
-    # -- the key of the source -----------------------------------------------------
-
-    def source_digest(self) -> str:
-        """The sha256 over the source's files, by name."""
-        return digest_of({name: file_digest(path) for name, path in self.identity.files.items()})
+        wanted = self.request.simplify and not self.opened.closed
+        if wanted and self.readings.find(parse) is None:
+            start_tools()
 
     def source_facts(self) -> dict[str, str]:
         """What is known of the source whatever its format is; a live model has no file to hash."""
-        facts = {"sha256": self.source_digest()} if self.identity.files else {}
+        facts = {"sha256": self.readings.source_digest()} if self.identity.files else {}
         if self.identity.python:
             facts["python"] = self.identity.python
         return facts
@@ -265,78 +125,6 @@ class Work:
         read = {f"{name} (source)": text for name, text in self.identity.versions.items()}
         frameworks = theirs()
         return {**{name: tools[name] for name in tools if name not in frameworks}, **read}
-
-    def first_key(self, step: Step) -> str:
-        """The key of what is known of the source before it has been read.
-
-        Where the source lies is part of it, for that decides which modules it imports.
-        """
-        key = step.key([self.source_digest()], {})
-        known = [code_digest(), dict(self.identity.versions), self.identity.format]
-        return digest_of([key, known, self.request.source, self._surroundings()])
-
-    def _surroundings(self) -> list[object]:
-        """Folders that the source may import from, and the names that it could find there."""
-        own = {path.absolute().parent for path in self.identity.files.values()}
-        given = {Path(path).absolute() for path in self.request.search_paths}
-        folders = sorted({Path.cwd(), *own, *given})
-        names = [sorted(item.name for item in folder.glob("*.py")) for folder in folders]
-        return [[str(folder) for folder in folders], names, os.environ.get("PYTHONPATH", "")]
-
-    @property
-    def reuses(self) -> bool:
-        """Whether what an earlier run read of the source will do: that of code, which may read
-        what nobody knows of, only does where the user says so."""
-        return self.request.reuse_source or not self.identity.runs_code
-
-    def remember_parsed(
-        self, step: Step, model: Model, warnings: Sequence[str], modules: Mapping[str, Path]
-    ) -> Reading:
-        """Notes what was read of the source, for :meth:`find_parsed`.
-
-        Of a source that is data, the key is its contents. What code makes of it is only known once
-        it has run: there it is what came out, the model's contents.
-        """
-        from converter.ir.fingerprint import model_digest
-
-        slot = self.first_key(step)
-        seen = {str(path): file_digest(path) for path in modules.values()}
-        if self.identity.runs_code:
-            key = digest_of([code_digest(), model_digest(model), list(warnings)])
-            reading = Reading(slot, key, uuid4().hex)
-        else:
-            reading = Reading(slot, digest_of([slot, seen]))
-        self.keep_only("parse", reading, reading.key)
-        self.cache.remember(slot, {**asdict(reading), "seen": seen})
-        return reading
-
-    def find_parsed(self, step: Step) -> Reading | None:
-        """An earlier run's reading, where its model was kept and all files that it is known to
-        depend on are the same."""
-        note = self.cache.recall(self.first_key(step))
-        try:
-            seen = note.pop("seen")
-            same = all(file_digest(Path(path)) == digest for path, digest in seen.items())
-            reading = Reading(**note)
-        except (AttributeError, KeyError, TypeError, OSError):  # none, damaged, or a file is gone
-            return None
-        return reading if same and self.cache.find(reading.key) else None
-
-    def keep_only(self, what: str, reading: Reading, key: str) -> None:
-        """Deletes from the cache what an earlier reading of the same code gave: nothing will look
-        for it any more, and code that draws random weights would fill the cache."""
-        if reading.of_code:
-            self.cache.supersede(digest_of([reading.slot, what]), key)
-
-    def _tell(self, text: str) -> None:
-        self.progress(text)
-
-    def close(self) -> None:
-        """Ends the source's child and gives its memory back."""
-        self._closed = True
-        for opened in (self._reference, self._source):
-            if opened is not None:
-                opened.close()
 
 
 def find_parser(request: Request) -> tuple[Parser, Identity]:
@@ -412,6 +200,20 @@ def sizes_of(request: Request, symbols: tuple[str, ...]) -> Mapping[str, int]:
             hint=f"It has: {', '.join(symbols) or 'none'}.",
         )
     return request.dims
+
+
+def sized(request: Request, model: Model) -> Request:
+    """A request with the sizes of free dimensions that a source suggests and nobody gave.
+
+    Args:
+        request: What was asked for.
+        model: The source's, as it was read.
+    """
+    known = model.source.get(SIZES, {})
+    if not known:
+        return request
+    suggested = {name: size for name, size in known.items() if name in model.symbols}
+    return replace(request, dims={**suggested, **request.dims})
 
 
 def describe_versions() -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import islice
@@ -14,6 +14,7 @@ from typing import Any
 from converter import plugins
 from converter.analysis.batch import Array, Ran
 from converter.check.accuracy import AccuracyResult, StepError, check_accuracy, compare_steps
+from converter.check.answers import Answers
 from converter.check.feeding import Fed, takes_integers
 from converter.check.gates import Limits
 from converter.check.informative import untold
@@ -73,82 +74,98 @@ SLOWER = BUDGET // 100
 """Multiply-adds of a probe that other kernels run, which are slower."""
 
 
+class Referenced(ReferenceOutputs):
+    """The source's outputs on every sample; beside them lies what it gives on other inputs.
+
+    Attributes:
+        probes: What it was run on beside the samples, where it was in this run; not kept.
+    """
+
+    probes: Probes | None = None
+
+    def answers(self, session: Callable[[], Session]) -> Answers:
+        """What the source gives on an input, which it isn't run on twice.
+
+        Args:
+            session: The source's, opened where nobody knows what it gives.
+        """
+        known = Answers(lambda feeds: session().run(feeds))
+        known.look_in(self.folder / ANSWERS)
+        return known
+
+
+class ReferenceCodec:
+    """Outputs and answers."""
+
+    def save(self, folder: Path, result: Referenced, own: Path) -> None:
+        """Copies the files."""
+        shutil.copytree(result.folder, folder, dirs_exist_ok=True)
+
+    def load(self, folder: Path) -> Referenced | None:
+        """They stay where they are."""
+        return Referenced.load(folder)
+
+
 class Reference(StepAction):
     """The source framework's own outputs on every sample."""
 
-    def run(self, step: Step, progress: Progress) -> ReferenceOutputs:
-        """Runs the samples through the source, in its own process where it has one."""
+    codec = ReferenceCodec()
+
+    def run(self, step: Step, progress: Progress) -> Referenced:
+        """Runs the samples, and what artifacts will be asked beside them, through the source, in
+        its own process where it has one."""
         samples: Samples = self.done.result("samples")
-        folder = self.work.scratch / "reference"
+        model: Model = self.done.result("parse").model
         try:
-            found = ReferenceOutputs.compute(self.work.reference(), samples, folder, progress)
+            folder = self.work.scratch / "reference"
+            found = Referenced.compute(self.session(), samples, folder, progress)
         except ModelError as error:
             if samples.random:
                 error.hint = error.hint or _MADE_UP
             raise
-        require_types(self.done.result("parse").model, found[0])
-        self.work.answers.keep_in(folder / ANSWERS)
-        self._probe(found, samples, progress)
-        if self._last(found, samples):
-            self.work.rest(lambda session: found.require_same(session, next(iter(samples))))
-        self.work.answers.keep_in(None)
+        require_types(model, found[0])
+        found.probes = probes_for(self.request, model, samples, found)
+        if self._ask(found, model, samples, progress):
+            self.work.opened.rest(lambda again: found.require_same(again, next(iter(samples))))
         return found
 
-    def _probe(self, found: ReferenceOutputs, samples: Samples, progress: Progress) -> None:
-        """Asks the source what artifacts will be asked, before its process ends."""
-        model: Model = self.done.result("parse").model
-        self.work.probes = probes_for(self.request, model, samples, found)
-        for probe, _ in self.work.probes.answered(self.work.answers, model.outputs):
+    def _ask(self, found: Referenced, model: Model, samples: Samples, progress: Progress) -> bool:
+        """Asks the source what artifacts will be asked, and keeps the answers beside its outputs.
+        Whether that is most likely all: nobody measures or serves it, and what it gave can be
+        judged by itself, or by what it gives on other inputs, which it is asked too."""
+        asked, answers = self.request, found.answers(self.session)
+        answers.keep_in(found.folder / ANSWERS)
+        for probe, _ in (found.probes or Probes()).answered(answers, model.outputs):
             progress(f"running {probe.name}")
-
-    def _last(self, found: ReferenceOutputs, samples: Samples) -> bool:
-        """Whether most likely nobody asks the source again: nobody measures or serves it, and what
-        it gave can be judged by itself, or by what it gives on other inputs, which it is asked now.
-        """
-        asked, graph = self.request, self.done.result("parse").model.graph.graph
-        if asked.bench or asked.serve or lists_of(graph):
+        if asked.bench or asked.serve or lists_of(model.graph.graph):
             return False
-        floats = {name for name, array in found[0].items() if array.dtype.kind in "fV"}
-        blind = untold(found).difference(constant_outputs(graph))
-        if floats:  # as AccuracyResult.blind
-            blind &= floats
-        if not blind:
-            return True
+        blind = _blind(found, model)
         arithmetic = str(found.runtime.get("arithmetic", ""))
-        if not all(Limits.of(asked, name, arithmetic).exact for name in asked.precision):
-            return False  # which inputs an artifact is judged by depends on what it gives
-        self.work.answers.know(next(iter(samples)).feeds, found[0])
-        find_telling(self.work.answers, samples, blind, asked.seed)
-        return True
+        exact = all(Limits.of(asked, name, arithmetic).exact for name in asked.precision)
+        if blind and exact:  # else which inputs an artifact is judged by depends on what it gives
+            answers.know(next(iter(samples)).feeds, found[0])
+            find_telling(answers, samples, blind, asked.seed)
+        return exact or not blind
 
-    def key(self, step: Step, needs: list[str], result: ReferenceOutputs) -> str:
+    def known(self, step: Step, needs: list[str]) -> str:
         """Of code, another one for every reading: a model that is exported alike may run another
         way."""
-        return self._key(step, needs)
+        read: Made = self.done.result("parse")
+        return digest_of([super().known(step, needs), read.of.of_code])
 
-    def _key(self, step: Step, needs: list[str]) -> str:
-        reading = self.work.reading
-        assert reading is not None
-        return digest_of([step.key(needs, self.versions), reading.of_code])
-
-    def find(self, step: Step, needs: list[str], cache: Cache) -> tuple[str, Any] | None:
-        """The outputs of an earlier run, intact."""
-        key = self._key(step, needs)
-        folder = cache.find(key)
-        outputs = ReferenceOutputs.load(folder) if folder else None
-        if folder and outputs is None:
-            cache.drop(key)
-        elif folder:
-            self.work.answers.look_in(folder / ANSWERS)
-        return (key, outputs) if outputs else None
-
-    def keep(self, key: str, result: ReferenceOutputs, cache: Cache) -> None:
-        with cache.adding(key) as folder:
-            if folder is not None:
-                shutil.copytree(result.folder, folder, dirs_exist_ok=True)
-        assert self.work.reading is not None
+    def keep(self, key: str, result: Referenced, cache: Cache) -> None:
+        """Those of the last reading of the same code alone."""
+        super().keep(key, result, cache)
+        read: Made = self.done.result("parse")
         samples: Samples = self.done.result("samples")
-        self.work.keep_only(f"reference {samples.digest}", self.work.reading, key)
+        self.work.readings.keep_only(f"reference {samples.digest}", read.of, key)
+
+
+def _blind(found: ReferenceOutputs, model: Model) -> set[str]:
+    """The outputs that tell nothing on the samples, and that hang on the inputs."""
+    floats = {name for name, array in found[0].items() if array.dtype.kind in "fV"}
+    blind = untold(found).difference(constant_outputs(model.graph.graph))
+    return blind & floats if floats else blind  # as AccuracyResult.blind
 
 
 class Emit(StepAction):
@@ -162,7 +179,7 @@ class Emit(StepAction):
             return self.written(step, model, folder, progress)
         except UnsupportedError:
             if len(self.request.to) > 1 and emitted_next(self.request):  # what others can't, too
-                refuse_unsupported(model, self.work, self.done, simplified=True, failed=True)
+                refuse_unsupported(model, self.request, self.done, simplified=True, failed=True)
             raise
 
     def written(self, step: Step, model: Model, folder: Path, progress: Progress) -> Artifact:
@@ -240,7 +257,7 @@ class Check(StepAction):
             [*parted(accuracy.tried, probed, self._outputs()), *beside],
         )  # fmt: skip
         stages = partial(self._stages, step, artifact)
-        where = where_it_parts(missed, stages, self.work.reference, progress)
+        where = where_it_parts(missed, stages, self.session, progress)
         shutil.rmtree(folder)
         others = self._others(emitter, artifact, progress)
         return CheckedArtifact(accuracy, steps, runtime, chosen, others, where)
@@ -263,7 +280,7 @@ class Check(StepAction):
         exact = self._limits(artifact).exact
         asked = (
             (probe, {n: array for n, array in given.items() if n not in artifact.left_out})
-            for probe, given in self._probes.answered(self.work.answers, self._outputs())
+            for probe, given in self._probes.answered(self._answers, self._outputs())
             if (exact or probe.kind not in ("edge", "wide")) and probe.macs <= most
         )
         return list(run_probes(asked, session, progress))
@@ -274,17 +291,22 @@ class Check(StepAction):
         """With what probes told."""
         limits, lists = self._limits(artifact), self._lists()
         reference: ReferenceOutputs = self.done.result("reference")
-        shaken = partial(run_shaken, self.work.reference)
+        shaken = partial(run_shaken, self.session)
         trier = Trier(limits, shaken, self._outputs(), lists, magnitudes(reference))
         return trier.judge(accuracy, ran, self._probes.left_out)
 
     @cached_property
     def _probes(self) -> Probes:
-        if self.work.probes is not None:
-            return self.work.probes
+        reference: Referenced = self.done.result("reference")
+        if reference.probes is not None:
+            return reference.probes
         model: Model = self.done.result("parse").model
-        reference: ReferenceOutputs = self.done.result("reference")
         return probes_for(self.request, model, self.done.result("samples"), reference)
+
+    @cached_property
+    def _answers(self) -> Answers:
+        reference: Referenced = self.done.result("reference")
+        return reference.answers(self.session)
 
     def _chosen(
         self, artifact: Artifact, found: ReferenceOutputs, unsteady: Sequence[str]
@@ -337,7 +359,7 @@ class Check(StepAction):
         if not accuracy.blind:
             return accuracy, []
         prober = Prober(
-            self.work.answers,
+            self._answers,
             session,
             self.done.result("samples"),
             self._limits(artifact),
@@ -347,7 +369,7 @@ class Check(StepAction):
         return prober.probe(accuracy, self.request.seed, progress), prober.parting
 
     def _unsteady(self, artifact: Artifact, matching: Matching) -> Unsteady:
-        return Unsteady(self.work.reference, self._limits(artifact), self._outputs(), matching)
+        return Unsteady(self.session, self._limits(artifact), self._outputs(), matching)
 
     def _reference(self, artifact: Artifact) -> ReferenceOutputs:
         """What the source gave, of what the artifact is to give."""
@@ -447,7 +469,7 @@ class Bench(StepAction):
         try:
             if session.runtime.get("stands_for"):  # its latency would be another's
                 return LatencyResult()
-            return measure_session(session, self.work.reference(), samples, self.request, progress)
+            return measure_session(session, self.session(), samples, self.request, progress)
         finally:
             session.close()
 
@@ -535,7 +557,7 @@ class Package(Shipping):
         evidence = Evidence(self.shipped(step))
         if "reference" in step.needs:
             reference = self.done.result("reference").without(artifact.left_out)
-            evidence = replace(evidence, reference=reference, source=self.work.reference)
+            evidence = replace(evidence, reference=reference, source=self.session)
         samples: Samples = self.done.result("samples")
         packaged = server.package(artifact, model, samples, named, folder, evidence)
         self.work.copy_assets(packaged.path)

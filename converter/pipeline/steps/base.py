@@ -1,29 +1,54 @@
-"""What a step is to :mod:`converter.pipeline.run`."""
+"""What a step is to :mod:`converter.pipeline.run`: a function of the request, the source and the
+results of other steps."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, Protocol
+from pathlib import Path
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from converter.errors import ModelyardError
 from converter.options.request import Request
 from converter.pipeline.cache import Cache
-from converter.pipeline.plan import Step
-from converter.pipeline.work import Work
-from converter.runtime.session import Progress
+from converter.pipeline.plan import Plan, Step
+from converter.pipeline.reads import contents_of
+from converter.pipeline.work import Work, sized
+from converter.runtime.session import Progress, Session
+
+R = TypeVar("R")
 
 
 class Results(Protocol):
     """The results of the steps that are done; and what isn't to be done, and why."""
+
+    @property
+    def plan(self) -> Plan: ...
 
     def result(self, id: str) -> Any: ...
 
     def leave_out(self, target: str, error: ModelyardError) -> None: ...
 
 
+class Codec(Protocol[R]):
+    """How a kind of result is written into a folder, and read."""
+
+    def save(self, folder: Path, result: R, own: Path) -> None:
+        """Writes it into an empty folder; weights that are mapped from files in ``own``, which
+        nobody changes any more, may be links to these."""
+
+    def load(self, folder: Path) -> R | None:
+        """What was written; raises, or gives None, where that is damaged."""
+
+
 class StepAction(ABC):
-    """A step whose result is kept nowhere."""
+    """What a kind of step does.
+
+    Attributes:
+        codec: How its results are kept; None of those that are kept nowhere.
+    """
+
+    codec: ClassVar[Codec[Any] | None] = None
 
     def __init__(self, work: Work, done: Results, versions: Mapping[str, str]) -> None:
         self.work = work
@@ -32,19 +57,46 @@ class StepAction(ABC):
 
     @property
     def request(self) -> Request:
-        """What was asked for."""
-        return self.work.request
+        """What was asked for, with the sizes that the source suggests."""
+        return sized(self.work.request, self.done.result("parse").model)
+
+    def session(self) -> Session:
+        """The source framework's session."""
+        return self.work.opened.session(self.done.result("parse").model)
 
     @abstractmethod
     def run(self, step: Step, progress: Progress) -> Any:
         """Does it; gives its result."""
 
+    def known(self, step: Step, needs: list[str]) -> str:
+        """The key of what is known before it is done: of what is asked for, the contents of files
+        that this names, the versions of what does it, and the keys of what it needs."""
+        return step.key(needs, self.versions, contents_of(step.params))
+
     def key(self, step: Step, needs: list[str], result: Any) -> str:
-        """The step's own key."""
-        return step.key(needs, self.versions)
+        """The key of its result: what is known before, or what only the result can tell."""
+        return self.known(step, needs)
 
     def find(self, step: Step, needs: list[str], cache: Cache) -> tuple[str, Any] | None:
-        return None
+        """The key and the result of an earlier run."""
+        if self.codec is None:
+            return None
+        key = self.known(step, needs)
+        result = cache.load(key, self.codec.load)
+        if result is None:
+            return None
+        self.found(result)
+        return key, result
 
-    def keep(self, key: str, result: Any, cache: Cache) -> None:  # noqa: B027 - most keep nothing
-        """Nothing is kept."""
+    def found(self, result: Any) -> None:  # noqa: B027 - for most, that is all
+        """Called where an earlier run's result is taken."""
+
+    def keep(self, key: str, result: Any, cache: Cache) -> None:
+        """Puts its result into the cache."""
+        codec = self.codec
+        if codec is not None and self.is_kept(result):
+            cache.save(key, lambda folder: codec.save(folder, result, self.work.scratch))
+
+    def is_kept(self, result: Any) -> bool:
+        """Whether a result is worth its room."""
+        return True

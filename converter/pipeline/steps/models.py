@@ -7,20 +7,20 @@ import json
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from converter import plugins
 from converter.analysis.batch import Ran, check_batch
-from converter.errors import ModelError, ModelyardError, UnsupportedError, UsageError
+from converter.errors import ModelError, UnsupportedError, UsageError
 from converter.files.digest import digest_of
 from converter.ir.batch import fix_batch
 from converter.ir.constant_size import require_modest_constants
 from converter.ir.exported import exporters_mistake
 from converter.ir.external import allow_links
 from converter.ir.fingerprint import model_digest
-from converter.ir.model import BATCH, LAYOUT_CHANGES, OPSET, Model, PassRecord
+from converter.ir.model import BATCH, OPSET, Model, PassRecord
 from converter.ir.possible import require_possible
 from converter.ir.randomness import fold_random, require_no_random
 from converter.ir.texts import without_texts
@@ -33,9 +33,10 @@ from converter.passes.opset.repair_shapes import RepairShapes
 from converter.pipeline.cache import Cache
 from converter.pipeline.live_models import is_live
 from converter.pipeline.plan import Step
+from converter.pipeline.readings import Reading
 from converter.pipeline.refusals import refuse
 from converter.pipeline.steps.base import Results, StepAction
-from converter.pipeline.work import Work, sizes_of
+from converter.pipeline.work import sizes_of
 from converter.protocols.emitter import Emitter
 from converter.protocols.server import Server
 from converter.runtime.ort import RefusedModel
@@ -64,6 +65,7 @@ class Made:
         misses: What its fusing passes left alone: pass, rule, node, reason.
         ran: What the model gave when it was compared; not kept.
         ran_before: What the model that it was made of gave then.
+        reading: Which reading of the source it is, where it is as it was read.
     """
 
     model: Model
@@ -72,139 +74,144 @@ class Made:
     misses: list[dict[str, str]] = field(default_factory=list)
     ran: Sequence[Ran] = ()
     ran_before: Sequence[Ran] = ()
+    reading: Reading | None = None
+
+    @property
+    def of(self) -> Reading:
+        """The reading that it is."""
+        assert self.reading is not None
+        return self.reading
 
 
-def _keep_model(key: str, made: Made, cache: Cache, own: Path) -> None:
-    """Puts a model and what was said of it into the cache, unless it is there or very large;
-    weights that are mapped from files in ``own`` are linked."""
-    if made.model.weight_bytes() > KEPT_BELOW or cache.find(key):
-        return
-    with cache.adding(key) as folder:
-        if folder is not None:
-            made.model.copy().save(folder / "model.onnx", own=own)
-            said = {
-                "warnings": made.warnings,
-                "records": [asdict(record) for record in made.records],
-                "history": [asdict(record) for record in made.model.history],
-                "misses": made.misses,
-            }
-            (folder / "said.json").write_text(json.dumps(said))
+class MadeCodec:
+    """A model, and what was said of it."""
 
+    def save(self, folder: Path, result: Made, own: Path) -> None:
+        """Writes both."""
+        result.model.copy().save(folder / "model.onnx", own=own)
+        said = {
+            "warnings": result.warnings,
+            "records": [asdict(record) for record in result.records],
+            "history": [asdict(record) for record in result.model.history],
+            "misses": result.misses,
+        }
+        (folder / "said.json").write_text(json.dumps(said))
 
-def _find_model(key: str, cache: Cache) -> Made | None:
-    """The model kept under ``key``; an entry that was damaged counts as none."""
-    folder = cache.find(key)
-    if folder is None:
-        return None
-    try:
+    def load(self, folder: Path) -> Made:
+        """Maps the weights from the folder."""
         said = json.loads((folder / "said.json").read_text())
         model = Model.load(folder / "model.onnx", linked=True)
         model.history = [PassRecord(**item) for item in said["history"]]
         records = [PassRecord(**item) for item in said["records"]]
         return Made(model, said["warnings"], records, said["misses"])
-    except (ModelyardError, OSError, ValueError, KeyError, TypeError):
-        cache.drop(key)
-        return None
 
 
-class Parse(StepAction):
+class ModelAction(StepAction):
+    """A step that gives a model."""
+
+    codec = MadeCodec()
+
+    def is_kept(self, result: Made) -> bool:
+        """Unless it is very large."""
+        return result.model.weight_bytes() <= KEPT_BELOW
+
+
+class Parse(ModelAction):
     """The source becomes a Model; what it depends on is only known once it has been read."""
 
     _reading = True
 
+    @property
+    def request(self) -> Request:
+        """What was asked for: nobody knows of sizes yet."""
+        return self.work.request
+
     def run(self, step: Step, progress: Progress) -> Made:
         """Reads the source in its framework and gives every part of it a name."""
-        self.work.progress = progress
+        opened = self.work.opened
+        opened.progress = progress
         progress(f"reading {self.work.name}")
-        source = self.work.source()
+        source = opened.source()
         if self.work.parser.framework is not None and not is_live(self.request.source):
-            threading.Thread(target=self._ready, daemon=True).start()
+            threading.Thread(target=self._ready, args=(step,), daemon=True).start()
         model = source.parse()
         self._reading = False
         allow_links(model.graph, self.work.scratch)
-        with self.work.while_reading():
+        with opened.while_reading():
             model.graph = plugins.load("passes", "normalize")(model.graph).model
             require_modest_constants(model.graph)
             fold_random(model.graph)
             require_no_random(model.graph)
             require_possible(model)
-        self.work.layout_changes = model.source.get(LAYOUT_CHANGES)
         model.source = {**self.work.source_facts(), **model.source}
         self._refuse_early(model)
-        self.work.assume_sizes(model)
-        made = Made(model, list(source.warnings))
-        self.work.reading = self.work.remember_parsed(
-            step, model, made.warnings, source.dependencies()
-        )
-        self.work.start_tools()
-        return made
+        warnings = list(source.warnings)
+        reading = self.work.readings.remember(step, model, warnings, source.dependencies())
+        self.work.start_tools(step)
+        return Made(model, warnings, reading=reading)
 
-    def _ready(self) -> None:
+    def _ready(self, step: Step) -> None:
         """Has the targets import what they need, and then the simplifiers, here and in their own
         process, while the framework traces in its own, on one core."""
         with suppress(Exception):  # whatever is wrong, the step that needs it says it too
             for target in self.request.to:
                 plugins.load("emitters", target).ready()
-            self.work.start_tools()
+            self.work.start_tools(step)
             if self.request.simplify:
                 importlib.import_module("onnxscript.optimizer")
             if self._reading:  # no graph is here yet
                 settle()
 
     def _refuse_early(self, model: Model) -> None:
-        refuse_unsupported(model, self.work, self.done, simplified=False)
+        refuse_unsupported(model, self.request, self.done, simplified=False)
         for name in self.request.serve:
             server: Server = plugins.load("servers", name)
             server.check(model, self.request)
 
     def key(self, step: Step, needs: list[str], result: Made) -> str:
-        """The key of the reading; see :meth:`converter.pipeline.work.Work.remember_parsed`."""
-        assert self.work.reading is not None
-        return self.work.reading.key
+        """The key of the reading; see :meth:`converter.pipeline.readings.Readings.remember`."""
+        return result.of.key
 
     def find(self, step: Step, needs: list[str], cache: Cache) -> tuple[str, Any] | None:
         """The model of an earlier run, where every file it depended on is still the same; of
         code, which may depend on others, only where the user asks for it."""
-        reading = self.work.find_parsed(step) if self.work.reuses else None
-        found = _find_model(reading.key, cache) if reading else None
+        readings = self.work.readings
+        reading = readings.find(step) if readings.reusable else None
+        found = cache.load(reading.key, self.codec.load) if reading else None
         if reading is None or found is None:
             return None
         self._refuse_early(found.model)
-        self.work.assume_sizes(found.model)
-        self.work.layout_changes = found.model.source.get(LAYOUT_CHANGES)
-        self.work.reading = reading
-        return reading.key, found
+        return reading.key, replace(found, reading=reading)
 
-    def keep(self, key: str, result: Made, cache: Cache) -> None:
-        """Keeps what a framework exported; a file that is read as it is isn't worth it."""
-        if self.work.parser.extra is not None:
-            _keep_model(key, result, cache, self.work.scratch)
+    def is_kept(self, result: Made) -> bool:
+        """What a framework exported; a file that is read as it is isn't worth it."""
+        return self.work.parser.extra is not None and super().is_kept(result)
 
 
 def refuse_unsupported(
-    model: Model, work: Work, done: Results, *, simplified: bool, failed: bool = False
+    model: Model, request: Request, done: Results, *, simplified: bool, failed: bool = False
 ) -> None:
     """Raises the error of all that the targets asked for can't take of the model; with
     ``--keep-going``, leaves such targets out, unless it is all of them.
 
     Args:
         model: As it was read, or simplified.
-        work: What was asked for.
+        request: What was asked for.
         done: Where targets are left out.
         simplified: Whether it is.
         failed: Whether an emission did. Before, targets that :attr:`Emitter.lowers` aren't asked
             where what can't be shows next (:func:`emitted_next`).
     """
-    asked = {target: work.asked_of(target) for target in work.request.to}
-    possible = {target: request for target, request in asked.items() if request.precision}
-    later = simplified and not failed and emitted_next(work.request)
+    asked = {target: done.plan.asked_of(request, target) for target in request.to}
+    possible = {target: wanted for target, wanted in asked.items() if wanted.precision}
+    later = simplified and not failed and emitted_next(request)
     found = {
         target: error
-        for target, request in possible.items()
+        for target, wanted in possible.items()
         if not (later and plugins.load("emitters", target).lowers)
-        and (error := _refusal(target, model, request, simplified)) is not None
+        and (error := _refusal(target, model, wanted, simplified)) is not None
     }
-    if len(found) == len(possible) or not work.request.keep_going:
+    if len(found) == len(possible) or not request.keep_going:
         refuse(found, others=len(found) < len(possible))
     for target, error in found.items():
         done.leave_out(target, error)
@@ -247,7 +254,7 @@ class ReadSamples(StepAction):
             model.inputs,
             sizes,
             classes=classes_in(model.outputs),
-            tokenize=self.work.tokenize,
+            tokenize=self.work.opened.tokenize,
         )
         samples.validate()
         if self.request.max_drop is not None:
@@ -262,7 +269,7 @@ class ReadSamples(StepAction):
         return digest_of([result.digest, result.label_names, tools])
 
 
-class Simplify(StepAction):
+class Simplify(ModelAction):
     """The model at the pipeline's opset, simplified; what the passes did verified."""
 
     def run(self, step: Step, progress: Progress) -> Made:
@@ -279,7 +286,7 @@ class Simplify(StepAction):
             raise exporters_mistake(before, error) from error
         stop_tools()
         _require_opset(model)
-        refuse_unsupported(model, self.work, self.done, simplified=True)
+        refuse_unsupported(model, self.request, self.done, simplified=True)
         _describe(model, samples, "--label-names" if self.request.label_names else samples.origin)
         records = model.history[len(before.history) :]
         ran = _modest(verifier.ran), _modest(verifier.ran_before)
@@ -308,23 +315,14 @@ class Simplify(StepAction):
 
     def key(self, step: Step, needs: list[str], result: Made) -> str:
         """The step's own, unless a library had no time or was killed: that is no other run's."""
-        key = super().key(step, needs, result)
+        key = self.known(step, needs)
         gave_out = any(depends_on_machine(record.detail) for record in result.records)
         return digest_of([key, model_digest(result.model)]) if gave_out else key
 
-    def find(self, step: Step, needs: list[str], cache: Cache) -> tuple[str, Any] | None:
-        """The model of an earlier run."""
-        key = step.key(needs, self.versions)
-        found = _find_model(key, cache)
-        if found is None:
-            return None
+    def found(self, result: Made) -> None:
+        """The simplifiers aren't needed, and targets see the model."""
         stop_tools()
-        refuse_unsupported(found.model, self.work, self.done, simplified=True)
-        return key, found
-
-    def keep(self, key: str, result: Made, cache: Cache) -> None:
-        """Keeps the model, and what its passes did."""
-        _keep_model(key, result, cache, self.work.scratch)
+        refuse_unsupported(result.model, self.request, self.done, simplified=True)
 
 
 def _modest(ran: Sequence[Ran]) -> Sequence[Ran]:

@@ -9,18 +9,15 @@ from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from converter import plugins
 from converter.check.feeding import Fed, takes_integers
-from converter.errors import ModelyardError
 from converter.files.digest import digest_of
 from converter.ir.fingerprint import model_digest
 from converter.ir.model import Model
 from converter.machine import describe_machine
 from converter.options.request import Request
 from converter.passes.base import ModelPass
-from converter.pipeline.cache import Cache
 from converter.pipeline.plan import Step, require_calibration_samples
 from converter.pipeline.steps import Emit, Made, Results, Simplify, StepAction
 from converter.pipeline.work import sizes_of
@@ -77,14 +74,26 @@ class Masks(Simplify):
         model = run_passes(before, [clamp], verifier, progress)
         return Made(model, records=model.history[len(before.history) :])
 
-    def keep(self, key: str, result: Made, cache: Cache) -> None:
-        """Keeps a model that has masks; another is the simplified one."""
-        if any(record.status == "changed" for record in result.records):
-            super().keep(key, result, cache)
+    def is_kept(self, result: Made) -> bool:
+        """A model that has masks; another is the simplified one."""
+        changed = any(record.status == "changed" for record in result.records)
+        return changed and super().is_kept(result)
+
+
+class RangesCodec:
+    """What was tallied of every tensor."""
+
+    def save(self, folder: Path, result: Ranges, own: Path) -> None:
+        result.save(folder)
+
+    def load(self, folder: Path) -> Ranges | None:
+        return Ranges.load(folder)
 
 
 class Calibrate(StepAction):
     """The values that every tensor takes on the samples."""
+
+    codec = RangesCodec()
 
     def run(self, step: Step, progress: Progress) -> Ranges:
         """Runs every sample once."""
@@ -93,25 +102,11 @@ class Calibrate(StepAction):
         return collect(made.model, self._samples(), few=few, progress=progress, strict=False)
 
     def _samples(self) -> Samples:
-        return calibration_samples(self.request, self.done, self.work.tokenize)
+        return calibration_samples(self.request, self.done, self.work.opened.tokenize)
 
-    def key(self, step: Step, needs: list[str], result: Ranges) -> str:
+    def known(self, step: Step, needs: list[str]) -> str:
         """With the contents of the samples."""
-        return digest_of([step.key(needs, self.versions), self._samples().digest])
-
-    def find(self, step: Step, needs: list[str], cache: Cache) -> tuple[str, Any] | None:
-        """The ranges of an earlier run."""
-        key = digest_of([step.key(needs, self.versions), self._samples().digest])
-        folder = cache.find(key)
-        ranges = Ranges.load(folder) if folder else None
-        if folder and ranges is None:
-            cache.drop(key)
-        return (key, ranges) if ranges else None
-
-    def keep(self, key: str, result: Ranges, cache: Cache) -> None:
-        with cache.adding(key) as folder:
-            if folder is not None:
-                result.save(folder)
+        return digest_of([super().known(step, needs), self._samples().digest])
 
 
 def task_of(step: Step, request: Request, done: Results, tokenize: Tokenize | None = None) -> Task:
@@ -135,12 +130,31 @@ def task_of(step: Step, request: Request, done: Results, tokenize: Tokenize | No
     return task
 
 
+class QuantizedCodec:
+    """A model, and what was decided."""
+
+    def save(self, folder: Path, result: Quantized, own: Path) -> None:
+        """Writes both."""
+        result.model.copy().save(folder / "model.onnx", own=own)
+        said = {k: v for k, v in vars(result).items() if k not in ("model", "kept", "judged")}
+        said["kept"] = [asdict(item) for item in result.kept]
+        (folder / "said.json").write_text(json.dumps(said))
+
+    def load(self, folder: Path) -> Quantized:
+        """Maps the weights from the folder."""
+        said = json.loads((folder / "said.json").read_text())
+        kept = [Kept(**item) for item in said.pop("kept")]
+        return Quantized(Model.load(folder / "model.onnx", linked=True), kept=kept, **said)
+
+
 class Quantize(StepAction):
     """The model at a lower precision."""
 
+    codec = QuantizedCodec()
+
     def run(self, step: Step, progress: Progress) -> Quantized:
         """Lowers it; where the user's budget is missed, finds what has to stay in float32."""
-        task = task_of(step, self.request, self.done, self.work.tokenize)
+        task = task_of(step, self.request, self.done, self.work.opened.tokenize)
         made = task.carry_out(progress, partial(self._runtimes, step, progress))
         made.model.write_converted(self.work.scratch / f"{step.id.replace(':', '-')}.data")
         return made
@@ -166,45 +180,19 @@ class Quantize(StepAction):
                         session.close()
 
     def key(self, step: Step, needs: list[str], result: Quantized) -> str:
-        """With the contents of the samples that weights alone are fitted to; what code of the
-        user's decided is known by the model that came out."""
-        key = self._key(step, needs)
+        """What code of the user's decided is known by the model that came out."""
+        key = self.known(step, needs)
         return key if step.kept else digest_of([key, model_digest(result.model)])
 
-    def _key(self, step: Step, needs: list[str]) -> str:
-        own = step.key(needs, self.versions)
+    def known(self, step: Step, needs: list[str]) -> str:
+        """With the contents of the samples that weights alone are fitted to."""
+        own = super().known(step, needs)
         if step.params.get("runtimes"):  # their kernels are chosen by the CPU
             own = digest_of([own, describe_machine().flags])
         if not step.params.get("learns"):
             return own
-        return digest_of(
-            [own, calibration_samples(self.request, self.done, self.work.tokenize).digest]
-        )
-
-    def find(self, step: Step, needs: list[str], cache: Cache) -> tuple[str, Any] | None:
-        """The model of an earlier run."""
-        key = self._key(step, needs)
-        folder = cache.find(key)
-        if folder is None:
-            return None
-        try:
-            said = json.loads((folder / "said.json").read_text())
-            kept = [Kept(**item) for item in said.pop("kept")]
-            return key, Quantized(Model.load(folder / "model.onnx", linked=True), kept=kept, **said)
-        except (ModelyardError, OSError, ValueError, KeyError, TypeError):
-            cache.drop(key)
-            return None
-
-    def keep(self, key: str, result: Quantized, cache: Cache) -> None:
-        """Keeps the model and what was decided."""
-        with cache.adding(key) as folder:
-            if folder is not None:
-                result.model.copy().save(folder / "model.onnx", own=self.work.scratch)
-                said = {
-                    k: v for k, v in vars(result).items() if k not in ("model", "kept", "judged")
-                }
-                said["kept"] = [asdict(item) for item in result.kept]
-                (folder / "said.json").write_text(json.dumps(said))
+        samples = calibration_samples(self.request, self.done, self.work.opened.tokenize)
+        return digest_of([own, samples.digest])
 
 
 class MeasureLayers(StepAction):
@@ -212,7 +200,7 @@ class MeasureLayers(StepAction):
 
     def run(self, step: Step, progress: Progress) -> CostTable:
         """Measures; see :meth:`converter.precision.task.Task.costs`."""
-        task = task_of(step, self.request, self.done, self.work.tokenize)
+        task = task_of(step, self.request, self.done, self.work.opened.tokenize)
         plain, costs, effort = task.costs(progress)
         judge = Judge(task.model, spread(task.samples, SAMPLES))
         return CostTable(
