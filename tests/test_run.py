@@ -11,7 +11,7 @@ import pytest
 from converter.errors import GateError, MachineError, ModelError
 from converter.pipeline.cache import Cache
 from converter.pipeline.plan import Plan, Step
-from converter.pipeline.run import Run, Silent
+from converter.pipeline.run import Run, Silent, carry_out
 from converter.runtime.session import Progress
 
 Acts = Mapping[str, Callable[[Progress], object]]
@@ -38,6 +38,12 @@ class Recorder:
         with self._lock:
             self.running.discard(step.id)
         return step.id.upper()
+
+    def known(self, step: Step, needs: list[str]) -> str:
+        return step.key(needs, {})
+
+    def found(self, result: Any) -> None:
+        assert result
 
     def key(self, step: Step, needs: list[str], result: Any) -> str:
         return step.key(needs, {})
@@ -185,3 +191,40 @@ def test_what_every_artifact_needs_is_never_left_out() -> None:
     failing = Recorder({"parse": raising(ModelError("it can't be read"))})
     with pytest.raises(ModelError, match="can't be read"):
         made(Step("parse", ""), recorder=failing, keep_going=True).carry_out()
+
+
+def test_what_two_parts_have_in_common_is_done_once() -> None:
+    """While one part is at it, the other waits; what fails in one is tried by the other."""
+    recorder, recorders = Recorder(), {}
+    runs = []
+    for part, last in (("one", "x"), ("two", "y")):
+        steps = (
+            Step("a", "a", kept=True),
+            Step("b", "b", ("a",), kept=True),
+            Step(last, "", ("b",)),
+        )
+        recorders[part] = Recorder()
+        actions = {"a": recorder, "b": recorder, last: recorders[part]}
+        runs.append(Run(Plan(steps), actions, Cache(False), Silent(), lambda: None, part=part))
+    carry_out(runs)
+    assert recorder.order == ["a", "b"]
+    assert [run.result("b") for run in runs] == ["B", "B"]
+    assert recorders["one"].order == ["x"] and recorders["two"].order == ["y"]
+    assert runs[1].done["a"].seconds == 0
+
+
+def test_a_part_that_fails_fails_alone_where_the_run_goes_on() -> None:
+    def runs(**how: Any) -> tuple[Run, Run]:
+        bad = Recorder({"a": raising(ModelError("no"))})
+        one = Run(Plan((Step("a", "a"), Step("b", "b", ("a",)))), dict.fromkeys("ab", bad),
+                  Cache(False), Silent(), lambda: None, part="one", **how)  # fmt: skip
+        two = Run(Plan((Step("c", "c"), Step("d", "d", ("c",)))), dict.fromkeys("cd", Recorder()),
+                  Cache(False), Silent(), lambda: None, part="two", **how)  # fmt: skip
+        return one, two
+
+    one, two = runs(keep_going=True)
+    carry_out([one, two])
+    assert one.failed is not None and [*one.done] == [] and [*two.done] == ["c", "d"]
+    with pytest.raises(ModelError) as raised:
+        carry_out(runs())
+    assert raised.value.message == "one: no"

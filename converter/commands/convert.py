@@ -32,7 +32,7 @@ from converter.pipeline.plan import Plan, plan, require_calibration_samples
 from converter.pipeline.plan import require_known as require_plannable
 from converter.pipeline.reads import paths_read
 from converter.pipeline.refusals import impossible
-from converter.pipeline.run import Listener, Run, Silent, carry_out
+from converter.pipeline.run import WORKERS, Listener, Run, Silent, carry_out
 from converter.pipeline.staging import SCRATCH, Staging
 from converter.pipeline.work import Work, describe_versions, find_parser
 from converter.protocols.parser import Identity, Parser
@@ -336,7 +336,8 @@ def _carry_out(
 ) -> Report:
     with _machine_errors(whole.title):
         prepared = [  # frameworks start before these load
-            prepare(work, part.plan, listener) for work, part in zip(works, parts, strict=True)
+            prepare(work, part.plan, listener, early=early)
+            for work, part, early in zip(works, parts, _early(parts), strict=True)
         ]
         from converter.errors import BudgetError
         from converter.pipeline.outcome import Outcome
@@ -356,6 +357,16 @@ def _carry_out(
         return write_outcome(outcomes, staging, whole)
 
 
+def _early(parts: Sequence[_Part]) -> Iterator[bool]:
+    """Of which parts the framework is started before their steps begin: as many as run at once, and
+    each source once."""
+    sources: list[tuple[str, str | None]] = []
+    for part in parts:
+        source = part.request.source, part.request.weights
+        yield source not in sources and len(sources) < WORKERS
+        sources.append(source)
+
+
 def run_steps(work: Work, the_plan: Plan, listener: Listener) -> Run:
     """Carries out a plan's steps; gives what they gave.
 
@@ -370,15 +381,19 @@ def run_steps(work: Work, the_plan: Plan, listener: Listener) -> Run:
     return run
 
 
-def prepare(work: Work, the_plan: Plan, listener: Listener) -> tuple[Run, Mapping[str, str]]:
+def prepare(
+    work: Work, the_plan: Plan, listener: Listener, *, early: bool = True
+) -> tuple[Run, Mapping[str, str]]:
     """A run that is ready to be carried out, and the versions of what will do it.
 
     Args:
         work: Closed by whoever opened it.
         the_plan: The steps.
         listener: Told how it goes on.
+        early: Whether what reads the source is started now, and not when its step begins.
     """
-    work.start(the_plan)
+    if early:
+        work.start(the_plan)
     from converter.pipeline.steps import ACTIONS
     from converter.samples import require_there
 

@@ -64,7 +64,7 @@ class Readings:
     def find(self, step: Step) -> Reading | None:
         """An earlier run's reading, where its model was kept and all files that it is known to
         depend on are the same."""
-        note = self.cache.recall(self._slot(step))
+        note = self.cache.recall(self.slot(step))
         try:
             same = self._surroundings.same(note["around"])
             reading = Reading(**note["reading"])
@@ -88,7 +88,7 @@ class Readings:
         """
         from converter.ir.fingerprint import model_digest
 
-        slot, code = self._slot(step), self.identity.runs_code
+        slot, code = self.slot(step), self.identity.runs_code
         if code:
             key = digest_of([code_digest(), model_digest(model), list(warnings)])
             reading = Reading(slot, key, uuid4().hex)
@@ -107,7 +107,7 @@ class Readings:
         if reading.of_code:
             self.cache.supersede(digest_of([reading.slot, what]), key)
 
-    def _slot(self, step: Step) -> str:
+    def slot(self, step: Step) -> str:
         """The key of what is known of the source before it has been read.
 
         Which modules it would import is part of it, and of a live model the name, which no other

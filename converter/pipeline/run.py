@@ -65,6 +65,12 @@ class Action(Protocol):
     def run(self, step: Step, progress: Progress) -> Any:
         """Does it; gives its result."""
 
+    def known(self, step: Step, needs: list[str]) -> str:
+        """The key of all that is known before it is done."""
+
+    def found(self, result: Any) -> None:
+        """Called where the result is taken that an earlier run or another part made."""
+
     def key(self, step: Step, needs: list[str], result: Any) -> str:
         """The key of its result: the step's own, or what only the result can tell."""
 
@@ -220,6 +226,18 @@ class Run:
             self.done[step.id] = Done(step, key, result, seconds, bool(found))
         self.listener.finished(shown, seconds, bool(found))
 
+    def known(self, step: Step) -> str:
+        """The key of what is known of a step before it is done."""
+        return self.actions[step.kind].known(step, [self.done[need].key for need in step.needs])
+
+    def take_over(self, step: Step, made: Done) -> None:
+        """Takes what another part's step gave, which is the same."""
+        self.listener.started(self.shown(step))
+        self.actions[step.kind].found(made.result)
+        with self._lock:
+            self.done[step.id] = Done(step, made.key, made.result, 0.0, made.cached)
+        self.listener.finished(self.shown(step), 0.0, made.cached)
+
     def shown(self, step: Step) -> Step:
         """A step as a listener is told of it: with its part."""
         return step.of(self.part)
@@ -258,6 +276,8 @@ class _Together:
         self._kept: list[Future[None]] = []
         self._stopped = threading.Event()
         self._running: dict[Future[None], tuple[Run, Step]] = {}
+        self._first: dict[str, tuple[Run, Step]] = {}  # who does what is known by a key
+        self._keys: dict[tuple[Run, str], str] = {}
 
     def carry_out(self) -> None:
         self._plan()
@@ -265,10 +285,12 @@ class _Together:
         try:
             while True:
                 for run, step in self._startable():
-                    tell = partial(self._tell, run, step)
-                    self._running[pool.submit(run.do, step, tell, self._keep)] = run, step
-                if not self._running:
+                    self._running[pool.submit(self._job(run, step))] = run, step
+                if not self._running and not self._first:
                     break
+                if not self._running:  # what a part waited for may have gone with another plan
+                    self._first.clear()
+                    continue
                 finished, _ = wait(self._running, return_when=FIRST_COMPLETED)
                 for future in finished:
                     run, step = self._running.pop(future)
@@ -310,10 +332,27 @@ class _Together:
             begun = [step.id for other, step in self._running.values() if other is run]
             for step in run.waiting(begun):
                 ready = len(beside) < WORKERS and all(step.beside(other) for other in beside)
-                if ready and all(need in run.done for need in step.needs):
+                ready = ready and all(need in run.done for need in step.needs)
+                if ready and not self._is_at_it(run, step):
                     chosen.append((run, step))
                     beside.append(step)
         return chosen
+
+    def _is_at_it(self, run: Run, step: Step) -> bool:
+        """Whether another part does the same at this moment: it is waited for."""
+        if len(self._runs) == 1 or not step.kept:
+            return False
+        key = self._keys.get((run, step.id)) or run.known(step)
+        self._keys[run, step.id] = key
+        other, its = self._first.setdefault(key, (run, step))
+        return other is not run and its.id not in {*other.done, *other.left}
+
+    def _job(self, run: Run, step: Step) -> Callable[[], None]:
+        """What carries a step out: does it, or takes what another part's gave."""
+        other, its = self._first.get(self._keys.get((run, step.id), ""), (run, step))
+        if other is not run and its.id in other.done:
+            return partial(run.take_over, step, other.done[its.id])
+        return partial(run.do, step, partial(self._tell, run, step), self._keep)
 
     def _keep(self, put: Callable[[], None]) -> None:
         self._kept.append(self._keeper.submit(put))

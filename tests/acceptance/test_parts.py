@@ -169,6 +169,17 @@ def test_a_dry_run_names_every_step(tmp_path: Path) -> None:
     assert needs <= {*ids} and plan["name"] == "classify-read"
 
 
+def test_what_parts_have_in_common_is_done_once(tmp_path: Path) -> None:
+    """One source twice: it is read, simplified and run once, with a cache and without."""
+    parts = {"a": {"source": "mlp.onnx"}, "b": {"source": "mlp.onnx", "to": "tflite"}}
+    named = recipe(tmp_path, parts, to=["onnx"])
+    said = command("run", named, "--out", "out", "--no-cache", "--json", cwd=tmp_path, code=0)
+    took = {item["step"]: item["seconds"] for item in said.json["report"]["timings"]}
+    shared = ("parse", "simplify", "reference")
+    assert all(min(took[f"a/{name}"], took[f"b/{name}"]) == 0 for name in shared), took
+    assert took["b/emit:tflite:fp32"] > 0
+
+
 @pytest.mark.slow
 def test_parts_of_different_frameworks(tmp_path: Path) -> None:
     """A Keras model and a scikit-learn pipeline, each in the process of its framework."""

@@ -168,6 +168,10 @@ class Parse(ModelAction):
             server: Server = plugins.load("servers", name)
             server.check(model, self.request)
 
+    def known(self, step: Step, needs: list[str]) -> str:
+        """What is known of the source before it is read."""
+        return self.work.readings.slot(step)
+
     def key(self, step: Step, needs: list[str], result: Made) -> str:
         """The key of the reading; see :meth:`converter.pipeline.readings.Readings.remember`."""
         return result.of.key
@@ -180,8 +184,12 @@ class Parse(ModelAction):
         found = cache.load(reading.key, self.codec.load) if reading else None
         if reading is None or found is None:
             return None
-        self._refuse_early(found.model)
+        self.found(found)
         return reading.key, replace(found, reading=reading)
+
+    def found(self, result: Made) -> None:
+        """Refuses early, as where it is read."""
+        self._refuse_early(result.model)
 
     def is_kept(self, result: Made) -> bool:
         """What a framework exported; a file that is read as it is isn't worth it."""
