@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -178,6 +179,24 @@ def test_what_parts_have_in_common_is_done_once(tmp_path: Path) -> None:
     shared = ("parse", "simplify", "reference")
     assert all(min(took[f"a/{name}"], took[f"b/{name}"]) == 0 for name in shared), took
     assert took["b/emit:tflite:fp32"] > 0
+
+
+def test_a_warm_cache_knows_both_in_another_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MODELYARD_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "here").mkdir()
+    parts = {**BOTH, "read": {"source": "mlp.onnx", "precision": ["fp32", "int8"]}}
+    named = recipe(tmp_path / "here", parts, to=["onnx"])
+    command("run", named, "--out", "out", cwd=tmp_path / "here", code=0)
+    there = shutil.copytree(tmp_path / "here", tmp_path / "deep/there")
+    command("run", there / named, "--out", "again", cwd=tmp_path, code=0)
+    report = json.loads((tmp_path / "again/report.json").read_text())
+    anew = {item["step"].split("/")[1] for item in report["timings"] if not item["cached"]}
+    made = {f"{kind}:onnx:{name}" for kind in ("emit", "check") for name in ("fp32", "int8")}
+    assert anew == {"parse", "samples", "masks", *made}  # what isn't worth keeping
+    found = [item["step"] for item in report["timings"] if item["cached"]]
+    assert {"classify/simplify", "classify/reference", "read/calibrate"} <= {*found}
 
 
 @pytest.mark.slow
