@@ -43,6 +43,7 @@ from converter.runtime.worker import warm_workers
 if TYPE_CHECKING:
     import onnx
 
+    from converter.commands.asking import Answer
     from converter.commands.check import Benchmark, Checked
     from converter.commands.convert import Converted
     from converter.commands.doctor import Findings
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     Model: TypeAlias = File | onnx.ModelProto | Any  # Any: frameworks' types need the framework
 
 __all__ = [
+    "Answer",
     "Benchmark",
     "Checked",
     "Converted",
@@ -79,6 +81,7 @@ __all__ = [
 ]
 
 _COMMANDS = {
+    "Answer": "asking",
     "Benchmark": "check",
     "Checked": "check",
     "Converted": "convert",
@@ -357,6 +360,7 @@ def load(path: File, artifact: str | None = None, **options: Unpack[Keywords]) -
 
         with modelyard.load("build/net") as net:
             scores = net(image=pixels)["scores"]
+            print(net("cat.jpg").label)
 
     Args:
         path: An output folder of ours, a folder in it, or an artifact.
@@ -367,7 +371,10 @@ def load(path: File, artifact: str | None = None, **options: Unpack[Keywords]) -
 
     Returns:
         What is called with arrays, in order or by name, and gives the outputs by name. Arrays of
-        another size of the same kind are cast (float64 to float32).
+        another size of the same kind are cast (float64 to float32). Where the conversion knew how a
+        picture or a text becomes the inputs (its samples were pictures, ``image_mean`` and the like
+        were given, the source has a tokenizer), it takes a picture's path or bytes, or a text, and
+        gives an :class:`Answer`.
 
     Raises:
         UsageError: There is no such artifact.

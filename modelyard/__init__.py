@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from converter.api import (
+        Answer,
         Benchmark,
         Checked,
         Converted,
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
+    "Answer",
     "Benchmark",
     "Checked",
     "Converted",

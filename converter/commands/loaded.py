@@ -12,12 +12,14 @@ import numpy as np
 
 from converter.check.feeding import Fed, takes_integers
 from converter.check.sums import Array
+from converter.commands.asking import Answer, Preparing, is_file
 from converter.commands.opened import emitter_of
 from converter.errors import DependencyError, ModelyardError, UsageError
 from converter.files.reading import reading
 from converter.ir.model import TensorSpec, dtype_from_name
 from converter.options.recipe import make_request
-from converter.pipeline.folders import MANIFEST, Found, artifacts_of
+from converter.pipeline.folders import MANIFEST, Found, artifacts_of, declared_in
+from converter.preparation.declared import Declaration
 from converter.protocols.emitter import Artifact
 from converter.runtime.session import Session
 
@@ -32,24 +34,29 @@ class Loaded:
         runtime: What really runs: name, version, threads.
     """
 
-    def __init__(self, title: str, session: Session) -> None:
+    def __init__(self, title: str, session: Session, preparing: Preparing | None = None) -> None:
         self.title = title
+        self._preparing = preparing
         self.inputs, self.outputs = session.inputs, session.outputs
         self.runtime = session.runtime
         self._session = session
         self._types = {spec.name: dtype_from_name(spec.dtype).numpy() for spec in session.inputs}
 
     def __call__(self, *arrays: Any, **named: Any) -> dict[str, Array]:
-        """Outputs by name.
+        """Outputs by name; of a user's file, an :class:`Answer`.
 
         Args:
-            *arrays: The inputs in order, or one mapping of them by name.
+            *arrays: The inputs in order, or one mapping of them by name. Or a picture (its path or
+                its bytes) or a text, which become the inputs as the samples did.
             **named: Inputs by name.
 
         Raises:
             UsageError: An input is missing, there is none of that name, or a type doesn't fit.
             ModelError: The runtime refuses the arrays.
         """
+        takes_text = any(spec.dtype == "string" for spec in self.inputs)
+        if len(arrays) == 1 and is_file(arrays[0]) and not takes_text:
+            return self.ask(arrays[0])
         feeds = self._feeds(arrays, named)
         if feeds.keys() != self._types.keys():
             missing = [name for name in self._types if name not in feeds]
@@ -64,6 +71,31 @@ class Loaded:
                 hint="It takes " + _listed(self.inputs) + ".",
             )
         return self._session.run({name: self._typed(name, v) for name, v in feeds.items()})
+
+    def ask(self, value: Any) -> Answer:
+        """What the model says of a user's file.
+
+        Args:
+            value: A picture's path or bytes, a text, or two texts as a tuple.
+
+        Raises:
+            UsageError: Nothing says how it becomes an input, or it can't.
+            DependencyError: What prepares it isn't installed.
+            ModelError: The runtime refuses it.
+        """
+        if self._preparing is None:
+            raise UsageError(
+                f"nothing says how a file becomes an input of {self.title}",
+                hint="Convert with samples of the kind that users send, or with --image-size, "
+                "--image-mean, --image-std: what is known of them goes along. Or give arrays.",
+            )
+        made = self._preparing.rows(value, self.title)
+        feeds = {name: self._typed(name, array) for name, array in made.items()}
+        unbatched = {
+            spec.name for spec in self.inputs if len(spec.shape or ()) < feeds[spec.name].ndim
+        }
+        feeds = {name: array[0] if name in unbatched else array for name, array in feeds.items()}
+        return Answer(self._session.run(feeds), self._preparing.declared.answer)
 
     def _feeds(self, arrays: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
         if len(arrays) == 1 and isinstance(arrays[0], Mapping):
@@ -167,4 +199,6 @@ def _opened(found: Found, options: Mapping[str, Any]) -> Loaded:
         raise DependencyError(f"{other} doesn't run here: {why}")
     if takes_integers(request, request.precision[0]):
         session = Fed(session, real=True)
-    return Loaded(found.title, session)
+    folder, declared = declared_in(str(found.path))
+    preparing = Preparing(Declaration.model_validate(declared or {}), folder) if declared else None
+    return Loaded(found.title, session, preparing)

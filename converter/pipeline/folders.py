@@ -141,6 +141,18 @@ def _request(manifest: Mapping[str, Any], item: Mapping[str, Any]) -> dict[str, 
     return {**request, "source": request.get("source", "")}
 
 
+def declared_in(path: str) -> tuple[Path, Mapping[str, Any] | None]:
+    """The folder of the output, or of its part, that an artifact lies in, and what its manifest
+    declares of users' files; None where it says nothing."""
+    place = Path(os.path.abspath(path))  # noqa: PTH100 - as in artifacts_of
+    root, manifest = _manifest_above(place)
+    if root is None:
+        return place, None
+    part, _ = part_of(path)
+    said = manifest["parts"][part] if part else manifest
+    return root / part, said.get("declared")
+
+
 def parts_of(path: str) -> list[str]:
     """The parts of the output that ``path`` is; none where it has none, or is no output."""
     return list((_read(Path(path) / MANIFEST) or {}).get("parts", {}))

@@ -21,6 +21,7 @@ from converter.files.scrub import assert_no_paths, base_name, scrub
 from converter.ir.model import PassRecord
 from converter.machine import Machine
 from converter.options.request import Request, all_fields
+from converter.preparation.declared import Declaration
 from converter.report.json_ import as_json, scrubbed, write_text
 from converter.report.model import (
     ArtifactReport,
@@ -103,6 +104,9 @@ class PartEntry(_Part):
     samples: SamplesReport | None = None
     passes: list[PassEntry] = []
     failed: str = Field(default="", description="Why nothing of it could be made.")
+    declared: Declaration | None = Field(
+        default=None, description="How users' files become inputs, and outputs answers."
+    )
 
 
 class LatencyEntry(_Part):
@@ -168,6 +172,9 @@ class Manifest(_Part):
         description="By name, where several models were converted; artifacts and packages name "
         "theirs, files lie in a folder of that name.",
     )
+    declared: Declaration | None = Field(
+        default=None, description="How users' files become inputs, and outputs answers."
+    )
     measured: Measured = Measured()
 
 
@@ -207,6 +214,7 @@ def build_manifest(
             checked_on=report.checked_on,
             alerts=[alert.text for alert in report.alerts],
         ),
+        declared=report.declared,
         parts={
             name: _part(part, (requests or {}).get(name)) for name, part in report.parts.items()
         },
@@ -222,6 +230,7 @@ def _part(part: PartReport, request: Request | None) -> PartEntry:
         samples=part.samples,
         passes=_passes(part.passes),
         failed=part.failed,
+        declared=part.declared,
     )
 
 

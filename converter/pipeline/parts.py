@@ -41,6 +41,7 @@ def joined(title: str, reports: Mapping[str, Report], failed: Mapping[str, PartR
                 along=report.along,
                 passes=report.passes,
                 near_misses=report.near_misses,
+                declared=report.declared,
             )
             for name, report in reports.items()
         },

@@ -40,6 +40,7 @@ from converter.pipeline.publish_journal import Journal
 from converter.pipeline.refusals import refuse
 from converter.pipeline.staging import SCRATCH, Staging
 from converter.pipeline.steps import CheckedArtifact, Made
+from converter.preparation.declared import Declaration, classes_of, sentence_of
 from converter.protocols.emitter import Artifact
 from converter.protocols.server import Packaged, Server
 from converter.report.files import write_report
@@ -62,6 +63,7 @@ from converter.report.model import (
 from converter.report.readme import write_readme
 from converter.samples import Samples
 from converter.samples.base import sizes_in
+from converter.samples.images import declared_picture
 from converter.text import words
 
 if TYPE_CHECKING:
@@ -234,6 +236,7 @@ def build_report(outcome: Outcome) -> Report:
         along=[made for made in _along(outcome) if not made.unchanged],
         passes=[*simplified.records, *legalized],
         near_misses=[NearMiss(**miss) for miss in simplified.misses],
+        declared=_declared(outcome, simplified.model),
         machine=describe_machine(),
         versions=work.versions(outcome.versions),
         timings=[
@@ -398,6 +401,18 @@ def _framework(outcome: Outcome, source: Mapping[str, Any]) -> str:
     if runtime:
         return words.runtime(runtime) + where
     return str(source.get("framework", "")) + where
+
+
+def _declared(outcome: Outcome, model: Model) -> Declaration | None:
+    """How users' files become the model's inputs, and its outputs answers, as far as is known."""
+    samples: Samples = outcome.run.result("samples")
+    picture = samples.picture or declared_picture(model.inputs, outcome.request, {})
+    texts = model.source.get("texts", {})
+    along = texts.get("file") in outcome.work.identity.assets
+    sentence = sentence_of(model.inputs, texts) if along else None
+    prepare = tuple(item for item in (picture, sentence) if item is not None)
+    answer = classes_of(model.outputs)
+    return Declaration(prepare=prepare, answer=answer) if prepare or answer else None
 
 
 def _along(outcome: Outcome) -> list[AlongReport]:

@@ -15,6 +15,7 @@ from converter.check.latency import LatencyPoint, LatencyRatio, LatencyResult
 from converter.check.task_metrics import MetricResult
 from converter.ir.model import PassRecord, TensorSpec
 from converter.machine import Machine
+from converter.preparation.declared import Declaration
 from converter.protocols.server import Packaged
 from converter.report.layerwise_error import AlongReport
 from converter.samples import Samples
@@ -257,6 +258,9 @@ class PartReport(_Part):
         default=[], description="What the fusing passes found and left alone, and why."
     )
     failed: str = Field(default="", description="Why nothing of it could be made.")
+    declared: Declaration | None = Field(
+        default=None, description="How users' files become inputs, and outputs answers."
+    )
 
 
 class Report(_Part):
@@ -285,6 +289,9 @@ class Report(_Part):
         description="By name, where several models were converted; what is of one of them isn't "
         "said above.",
     )
+    declared: Declaration | None = Field(
+        default=None, description="How users' files become inputs, and outputs answers."
+    )
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -305,7 +312,7 @@ class Report(_Part):
     @property
     def each_part(self) -> dict[str, PartReport]:
         """Every part by its name; without a name, where there are no parts."""
-        names = ("source", "samples", "along", "passes", "near_misses")
+        names = ("source", "samples", "along", "passes", "near_misses", "declared")
         one = {name: getattr(self, name) for name in names}
         return self.parts or {"": PartReport.model_construct(**one)}
 

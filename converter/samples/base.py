@@ -12,6 +12,7 @@ import numpy as np
 
 from converter.errors import UsageError
 from converter.ir.model import BATCH, Model, TensorSpec
+from converter.preparation.declared import Picture
 
 Array = np.ndarray[Any, Any]
 
@@ -48,6 +49,7 @@ class Samples(ABC):
         inputs: The inputs that they were fitted to.
         random: Whether they were made up (``random:N``, or none were given).
         of_images: Whether they are images, prepared as the request says.
+        picture: How an image becomes the model's input, where they are images.
         label_names: Names of the classes, where known.
         skipped: What was left out since it can't be read, and why (``--skip-bad``).
     """
@@ -56,6 +58,7 @@ class Samples(ABC):
     inputs: tuple[TensorSpec, ...] = ()
     random: bool = False
     of_images: bool = False
+    picture: Picture | None = None
     label_names: tuple[str, ...] | None = None
     skipped: list[str] = []  # noqa: RUF012 - who skips something has a list of its own
 

@@ -18,16 +18,17 @@ from converter.errors import UsageError
 from converter.files.digest import digest_of, file_digest
 from converter.ir.model import TensorSpec
 from converter.options.request import Request
+from converter.preparation.declared import Picture
+from converter.preparation.prepared import picture_array, table_of
 from converter.samples.base import Array, Sample, Samples
 from converter.samples.files import SampleFile, limit_samples, some_left
 from converter.samples.fit import numpy_dtype
 from converter.samples.labels import FOLDER, classes_of, labels_of_files
-from converter.samples.pixels import Framing, read_pixels
 
 KEEP_BELOW = 64_000_000
 """Bytes of prepared images that are kept, so that iterating again doesn't decode again."""
 
-_MODES = {1: "L", 3: "RGB", 4: "RGBA"}
+_CHANNELS = (1, 3, 4)
 
 
 class ImageSamples(Samples):
@@ -62,6 +63,7 @@ class ImageSamples(Samples):
         self.label_names = label_names
         self.skipped = []
         self._plan = ImagePlan(inputs, request, sizes)
+        self.picture = self._plan.picture
         step = self._plan.batch or 1
         if request.skip_bad:
             files = self._readable(files)
@@ -168,22 +170,27 @@ class ImagePlan:
         dims = shape[-3:]
         self._nchw = _is_nchw(spec, dims, request.image_layout)
         channels, height, width = dims if self._nchw else (dims[2], dims[0], dims[1])
-        self._color = _color(spec, channels, request.image_color)
-        self._channels = channels if isinstance(channels, int) else len(self._color)
+        color = _color(spec, channels, request.image_color)
+        count = channels if isinstance(channels, int) else len(color)
         size = _target_size(spec, (height, width), request.image_size, sizes)
-        resize = _resize(request.image_resize)
-        self._framing = Framing(
-            resize, size, request.image_crop == "center", request.image_interpolation
-        )
-        self._table = _table(spec, self._channels, request)
+        self.picture = Picture.model_validate({
+            "input": spec.name,
+            "layout": "CHW" if self._nchw else "HWC",
+            "color": color,
+            "height": size[0],
+            "width": size[1],
+            "resize": _resize(request.image_resize),
+            "crop": request.image_crop == "center",
+            "interpolation": request.image_interpolation,
+            "scale": _scale(spec, request),
+            "mean": _by_channel(request.image_mean, 0.0, count, "--image-mean"),
+            "std": _by_channel(request.image_std, 1.0, count, "--image-std"),
+        })  # fmt: skip
+        self._table = _table(spec, self.picture)
 
     def prepare(self, file: SampleFile) -> Array:
         """One image, of the input's shape without its batch; raises UsageError."""
-        pixels = read_pixels(file.path, file.name, _MODES[self._channels], self._framing)
-        if self._color.startswith("bgr"):
-            pixels = pixels[..., [2, 1, 0, 3][: self._channels]]
-        planes = [self._table[c][pixels[..., c]] for c in range(self._channels)]
-        return np.stack(planes, axis=0 if self._nchw else -1)
+        return picture_array(self.picture, file.path, file.name, self._table)
 
     def meaning(self) -> dict[str, Any]:
         """What is known of the input: fields of :class:`converter.ir.model.TensorSpec`."""
@@ -195,9 +202,7 @@ class ImagePlan:
         """All that the prepared arrays follow from, but the images, for a digest."""
         return {
             "input": [self._spec.name, self._spec.describe()],
-            "framing": repr(self._framing),
-            "color": self._color,
-            "nchw": self._nchw,
+            "picture": self.picture.model_dump(),
             "table": self._table.astype(np.float64).tolist(),
         }
 
@@ -225,7 +230,7 @@ def _is_nchw(spec: TensorSpec, dims: Sequence[int | str], asked: str | None) -> 
         return True
     if known in ("nhwc", "hwc"):
         return False
-    first, last = dims[0] in _MODES, dims[2] in _MODES
+    first, last = dims[0] in _CHANNELS, dims[2] in _CHANNELS
     if first == last:
         raise UsageError(
             f"which dimension of {spec.name} {spec.describe()} is the channels is unclear",
@@ -281,19 +286,18 @@ def _pair(text: str, flag: str) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
-def _table(spec: TensorSpec, channels: int, request: Request) -> Array:
-    """What each pixel value becomes, [channels, 256]."""
-    mean = _by_channel(request.image_mean, 0.0, channels, "--image-mean")
-    std = _by_channel(request.image_std, 1.0, channels, "--image-std")
-    if not np.isfinite([mean, std]).all() or not std.all():
-        raise UsageError("--image-mean and --image-std have to be numbers, and no deviation 0")
-    values = np.arange(256, dtype=np.float64)
+def _scale(spec: TensorSpec, request: Request) -> float:
+    """The user's; else 1/255 where real numbers are wanted."""
     if request.image_scale is not None:
-        values = values * request.image_scale
-    elif spec.is_float or spec.scale is not None:
-        values = values / 255
-    exact = (values[np.newaxis] - mean[:, np.newaxis]) / std[:, np.newaxis]
-    dtype = numpy_dtype(spec)
+        return request.image_scale
+    return 1 / 255 if spec.is_float or spec.scale is not None else 1.0
+
+
+def _table(spec: TensorSpec, picture: Picture) -> Array:
+    """What each pixel value becomes, of the input's type, [channels, 256]."""
+    if not np.isfinite([picture.mean, picture.std]).all() or not all(picture.std):
+        raise UsageError("--image-mean and --image-std have to be numbers, and no deviation 0")
+    exact, dtype = table_of(picture), numpy_dtype(spec)
     if spec.scale is not None:
         ends = np.iinfo(dtype)
         exact = np.rint(exact / spec.scale) + (spec.zero_point or 0)
@@ -310,12 +314,35 @@ def _table(spec: TensorSpec, channels: int, request: Request) -> Array:
     return table
 
 
-def _by_channel(values: Sequence[float], default: float, channels: int, flag: str) -> Array:
+def _by_channel(
+    values: Sequence[float], default: float, channels: int, flag: str
+) -> tuple[float, ...]:
     """One number a channel; one for all may be given."""
     if len(values) not in (0, 1, channels):
         raise UsageError(f"{flag} has {len(values)} values, the model's image {channels} channels")
-    return np.broadcast_to(np.asarray(values or [default], np.float64), (channels,))
+    return tuple(np.broadcast_to(np.asarray(values or [default], np.float64), (channels,)).tolist())
 
 
 def _together(labels: list[Any]) -> Array | None:
     return None if labels[0] is None else np.asarray(labels)
+
+
+def declared_picture(
+    inputs: Sequence[TensorSpec], request: Request, sizes: Mapping[str, int]
+) -> Picture | None:
+    """How an image becomes a model's only input, where no sample is one: as the options of images
+    say, where some are given; None where none is, or they don't fit.
+
+    Args:
+        inputs: The model's.
+        request: Its ``image_*``.
+        sizes: Sizes of free dimensions.
+    """
+    plain = Request(request.source)
+    names = [name for name in vars(plain) if name.startswith("image_")]
+    if all(request.value(name) == plain.value(name) for name in names):
+        return None
+    try:
+        return ImagePlan(inputs, request, sizes).picture
+    except UsageError:  # samples of another kind may leave the options without effect
+        return None

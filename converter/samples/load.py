@@ -13,12 +13,12 @@ from converter.files.reading import reading
 from converter.files.scrub import base_name
 from converter.ir.model import TensorSpec
 from converter.options.request import Request
+from converter.preparation.pixels import SUFFIXES
 from converter.samples.base import Samples, Tokenize
 from converter.samples.files import ArraySamples, SampleFile
 from converter.samples.generated import RandomSamples
 from converter.samples.labels import are_by_file, labels_of_files, read_label_names
 from converter.samples.noise import NoisySamples, is_noise, is_state
-from converter.samples.pixels import SUFFIXES
 
 DEFAULT_RANDOM = 8
 """How many random samples a float conversion is checked on when the user gives none."""

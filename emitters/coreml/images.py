@@ -97,7 +97,7 @@ def _image(request: Request, spec: TensorSpec) -> Image:
         raise UsageError(f"{said}: its integers have a scale, and Core ML's images don't")
     plan = ImagePlan((spec,), request, {})
     layout = str(plan.meaning()["layout"])
-    color = str(plan.options()["color"])
+    color = plan.picture.color
     sizes = dict(zip(layout, spec.shape or (), strict=True))
     if color not in _COLORS:
         raise UsageError(f"{said}: {spec.describe()} has 4 channels, and Core ML's images 1 or 3")

@@ -23,11 +23,13 @@ IMAGENET: dict[str, Any] = {
 def pictures(model: Model, *, seed: int = 0, **options: Any) -> dict[str, Any]:
     """A picture's pixels, prepared as samples are: by the table that samples are made with."""
     (spec,) = model.inputs
-    plan = ImagePlan((spec,), request(**options), {"h": 6, "w": 6}).options()
-    table = np.asarray(plan["table"])
+    plan = ImagePlan((spec,), request(**options), {"h": 6, "w": 6})
+    table = np.asarray(plan.options()["table"])
     sizes = spec.sized({"batch": 1, "h": 6, "w": 6})
     pixels = np.random.default_rng(seed).integers(0, 256, sizes)
-    axis = sizes.index(len(table)) if len(table) == 3 else (1 if plan["nchw"] else -1)
+    axis = (
+        sizes.index(len(table)) if len(table) == 3 else (1 if plan.picture.layout == "CHW" else -1)
+    )
     made = np.empty(sizes, np.float64)
     for channel in range(len(table)):
         place = [slice(None)] * len(sizes)

@@ -300,13 +300,13 @@ def test_images_are_decoded_once_while_they_fit(
     load: Load, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[str] = []
-    read = images.read_pixels
+    read = images.picture_array
 
-    def counting(file: Path, name: str, *rest: object) -> np.ndarray:
+    def counting(picture: object, file: Path, name: str, *rest: object) -> np.ndarray:
         calls.append(name)
-        return read(file, name, *rest)  # type: ignore[arg-type]
+        return read(picture, file, name, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(images, "read_pixels", counting)
+    monkeypatch.setattr(images, "picture_array", counting)
     for index in range(4):
         save(f"{index}.png", pixels())
     first = [s.feeds["image"] for s in load(".", NCHW)]

@@ -10,12 +10,14 @@ import struct
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, BinaryIO
 
 import numpy as np
 from PIL import Image, ImageOps
 
 from converter.errors import UsageError
-from converter.samples.base import Array
+
+Array = np.ndarray[Any, Any]
 
 SUFFIXES = frozenset(
     (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
@@ -56,11 +58,11 @@ class Framing:
     interpolation: str
 
 
-def read_pixels(file: Path, name: str, mode: str, framing: Framing) -> Array:
+def read_pixels(file: Path | BinaryIO, name: str, mode: str, framing: Framing) -> Array:
     """The pixels of an image as uint8, [height, width, channels].
 
     Args:
-        file: The image.
+        file: The image, or a stream of it.
         name: What messages call it.
         mode: ``L``, ``RGB`` or ``RGBA``.
         framing: How it comes to its size.
