@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from converter.cli.errors import known
 from converter.cli.in_turn import Attempt, each
 from converter.cli.printing import echo
 from converter.cli.show import show_overview, show_result
@@ -132,6 +133,10 @@ def carry_out(
         except PartlyError as error:
             taken[error.converted.out.resolve()] = job.title
             raise
+        except (ModelyardError, BrokenPipeError):
+            raise
+        except Exception as error:  # a bug of ours doesn't keep the others from their turn
+            raise known(error) from error
         taken[made.out.resolve()] = job.title
         return made
 

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from converter.errors import UsageError
+from converter.files.reading import reading
 from converter.options.recipe import find_recipe, read_fields
 from converter.options.recipe_variables import Budget, Variables, require_names
-from converter.options.recipe_yaml import YamlFile
+from converter.options.recipe_yaml import HINT, YamlFile
 from converter.options.spelling import field_of
 
 _LONGEST = 10
@@ -90,7 +91,8 @@ class RecipeFile:
             found = ", ".join(map(str, self.numbers))
             raise UsageError(f"the recipe {self.path} has the documents {found}, and not {number}")
         if number not in self._made:
-            self._made[number] = self._make(number)
+            with reading(self._file.where(number), UsageError, HINT):
+                self._made[number] = self._make(number)
         return self._made[number]
 
     def _make(self, number: int) -> Recipe:

@@ -18,7 +18,7 @@ MOST_VALUES = 100_000
 
 MOST_BYTES = 4 << 20
 
-_HINT = "Its values are YAML's, of the options' kinds."
+HINT = "Its values are YAML's, of the options' kinds."
 
 
 class YamlFile:
@@ -39,7 +39,7 @@ class YamlFile:
     def __init__(self, path: Path, what: str) -> None:
         self.path, self._what = path, what
         require_regular(path, what)
-        with reading(what, UsageError, _HINT):
+        with reading(what, UsageError, HINT):
             self.text = _text(path, what)
             nodes = _composed(self.text, what)
         self._nodes = {n: node for n, node in enumerate(nodes, 1) if not _is_empty(node)}
@@ -57,7 +57,7 @@ class YamlFile:
             UsageError: It isn't a mapping of names, or a value can't be made.
         """
         node = self._nodes.get(number)
-        with reading(self.where(number), UsageError, _HINT):
+        with reading(self.where(number), UsageError, HINT):
             made = None if node is None else _constructed(node, self.where(number))
         if not isinstance(made, dict) or not all(isinstance(key, str) for key in made):
             raise UsageError(

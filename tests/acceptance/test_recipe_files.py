@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from converter import api
+from converter.cli import several_recipes
 from converter.errors import UsageError
 from tests.acceptance.cli import COMMAND, Said, command, names, on_a_terminal, tree, written
 
@@ -369,3 +370,21 @@ def test_one_recipe_has_an_index_where_one_is_asked_for(project: Path) -> None:
     (project / "r.yaml").write_text(f"source: first.onnx\nout: o\n{SHARED}")
     command("run", "r.yaml", "--index", "i.html", "--out", "p", cwd=project, code=0)
     assert Links(project / "i.html").to == ["p/report.html"]
+
+
+def test_a_bug_in_one_leaves_the_others_their_turn(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    two(project, "a", "b")
+    text = (project / "two.yaml").read_text()
+    (project / "two.yaml").write_text("source: first.onnx\nname: odd\n---\n" + text)
+    plain = several_recipes.run_recipe
+
+    def odd(recipe: Any, **options: Any) -> api.Converted:
+        assert recipe.values.get("name") != "odd", "a check of ours"
+        return plain(recipe, **options)
+
+    monkeypatch.setattr(several_recipes, "run_recipe", odd)
+    told = planned(project, "two.yaml", "--json", code=2).json["recipes"]
+    assert [item.get("error") for item in told] == ["internal", None, "usage"]
+    assert "a bug in modelyard: AssertionError: a check of ours" in told[0]["message"]
