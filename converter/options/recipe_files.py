@@ -10,6 +10,7 @@ from typing import Any
 
 from converter.errors import UsageError
 from converter.files.reading import reading
+from converter.options.parts import require_parts
 from converter.options.recipe import find_recipe, read_fields
 from converter.options.recipe_variables import Budget, Variables, require_names
 from converter.options.recipe_yaml import HINT, YamlFile
@@ -104,6 +105,9 @@ class RecipeFile:
             filled = variables.fill(values, level.where)
             variables.require_values()
             made = {**read_fields(filled, level.file.path.parent, level.where), **made}
+        if "parts" in made:  # one file may have them, another the source
+            beside = {key: value for key, value in made.items() if key != "parts"}
+            require_parts(made["parts"], beside, chain[0].where)
         return Recipe(
             self.path,
             chain[0].where,

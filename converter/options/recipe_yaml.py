@@ -124,7 +124,8 @@ def _composed(text: str, what: str) -> list[yaml.Node]:
             found.append(node)
     except yaml.YAMLError as error:
         where = f"{what}, document {len(found) + 1}," if found else what
-        raise UsageError(f"{where} isn't YAML: {one_line(error)}") from error
+        hint = "Within {...} and [...], ${name} needs quotes." if "${" in text else ""
+        raise UsageError(f"{where} isn't YAML: {one_line(error)}", hint=hint) from error
     finally:
         loader.dispose()
     return found

@@ -47,8 +47,9 @@ class Entry:
     @property
     def doubt(self) -> str:
         """Why the verdict says little of real data; empty where that isn't so."""
-        samples = self.report.samples if self.report else None
-        return "random inputs" if samples and samples.count and samples.random else ""
+        parts = self.report.each_part.values() if self.report else ()
+        samples = [part.samples for part in parts if part.samples is not None]
+        return "random inputs" if any(item.count and item.random for item in samples) else ""
 
     @property
     def artifacts(self) -> Sequence[ArtifactReport]:
@@ -89,8 +90,8 @@ def _row(entry: Entry) -> list[RenderableType]:
 
 
 def _titles(artifacts: Sequence[ArtifactReport]) -> str:
-    """``onnx fp32, int8``, a line a target."""
-    grouped = groupby(artifacts, lambda item: item.target)
+    """``onnx fp32, int8``, a line for each target, of each part."""
+    grouped = groupby(artifacts, lambda item: f"{item.part} {item.target}".lstrip())
     found = [f"{target} {', '.join(i.precision for i in items)}" for target, items in grouped]
     return "\n".join(found) or words.NONE
 

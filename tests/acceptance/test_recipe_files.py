@@ -133,12 +133,13 @@ def test_one_of_several_is_named_in_python(project: Path) -> None:
 def test_what_is_no_yaml_names_the_document_and_runs_nothing(project: Path) -> None:
     said = refused(project, "source: first.onnx\n---\nsource: [\n")
     assert "the recipe r.yaml, document 2, isn't YAML" in said
+    assert "${name} needs quotes" in refused(project, "to: [${target}]\n")
     said = refused(project, "source: first.onnx\n---\nname: 2001-99-99\n")
     assert "the recipe r.yaml, document 2 can't be read: month must be" in said
 
 
 @pytest.mark.parametrize(("text", "says"), [
-    ("---\n".join(["x: [" + "1," * 999 + "]\n"] * 101), "comes to more than 100,000 values"),
+    ("---\n".join(["x: &x [" + "1," * 99 + "]\ny: [" + "*x," * 99 + "]\n"] * 11), "100,000 values"),
     ("---\n".join(["extends: big.yaml\nname: a\n"] * 30), "comes to more than 100,000 values"),
     ("vars: {v: '" + "x" * 9999 + "'}\narg: ['" + "${v}" * 9999 + "']\n", "4,194,304 bytes"),
     ("vars:\n  v0: xx\n" + "".join(f"  v{n}: '{f'${{v{n - 1}}}' * 9}'\n" for n in range(1, 15))
@@ -210,12 +211,30 @@ def test_what_is_extended_counts_as_written_for_trust(project: Path, tmp_path: P
     (project / "r.yaml").write_text("extends: base.yaml\nsource: first.onnx\n")
     said = command("run", "r.yaml", cwd=project, code=2)
     assert "r.yaml names what would run with your rights" in said.err and "data.py:rows" in said.err
-    line: list[str | Path] = [COMMAND, "run", "r.yaml"]
     home = {"MODELYARD_CACHE": str(tmp_path / "cache")}
-    assert "it ran" in on_a_terminal(line, project, answers="y\n", **home)
-    assert "Do you trust it?" not in on_a_terminal([*line, "--set", "name=a"], project, **home)
+    assert "it ran" in on_a_terminal([COMMAND, "run", "r.yaml"], project, answers="y\n", **home)
+    said = command("run", "r.yaml", "--set", "name=a", cwd=project, env=home)
+    assert "it ran" in said.err
     (project / "base.yaml").write_text(base + "seed: 1\n")
-    assert "Do you trust it?" in on_a_terminal(line, project, answers="n\n", **home)
+    said = command("run", "r.yaml", cwd=project, env=home, code=2)
+    assert "r.yaml names what would run with your rights" in said.err
+
+
+def test_parts_are_extended_and_have_variables(project: Path) -> None:
+    (project / "in").mkdir()
+    parts = "parts: {a: {source: '${one}.onnx'}, b: {source: second.onnx, precision: fp16}}\n"
+    (project / "base.yaml").write_text(f"{parts}bench: false\nsamples: random:2\n")
+    (project / "in" / "r.yaml").write_text(
+        "extends: ../base.yaml\nout: o\nsamples: random:1\n---\n"
+    )
+    told = planned(project, "in/r.yaml", "--json", "--set", "one=first").json
+    assert (told["name"], told["out"]) == ("a-b", "o")
+    assert "b/emit:onnx:fp16" in str(told["steps"]) or "b emit" in str(told["steps"])
+    said = refused(project, "extends: base.yaml\nsource: first.onnx\n", "--set", "one=first")
+    assert "the recipe r.yaml has a source beside its parts" in said
+    (project / "all.yaml").write_text(f"{parts}out: x\n---\nsource: first.onnx\nout: x\n")
+    said = planned(project, "all.yaml", "--set", "one=first", code=2)
+    assert "the output x is already that of all.yaml, document 1" in said.err
 
 
 # -- variables ------------------------------------------------------------------------------
