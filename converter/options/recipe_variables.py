@@ -6,6 +6,7 @@ Values are replaced after YAML is read, so that no variable adds a key. One that
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -188,6 +189,8 @@ def _names_in(value: Any) -> set[str]:
 
 def _typed(given: Any) -> tuple[Any, str | None]:
     """A value from outside, and its text."""
+    if isinstance(given, os.PathLike):
+        given = os.fspath(given)
     if isinstance(given, str):
         return plain_scalar(given), given
     if isinstance(given, bool):

@@ -275,7 +275,7 @@ def test_variables_are_given_by_the_command(project: Path) -> None:
     said = plan(project, VARIABLES, "--set", "model=second", "--set", "kinds=fp32")
     assert (said["name"], said["out"]) == ("second", "x/second-1.10")
     with chdir(project):
-        made = api.run_recipe("r.yaml", set={"model": "second"}, dry_run=True)
+        made = api.run_recipe("r.yaml", set={"model": Path("second"), "batch": 2}, dry_run=True)
     assert made.name == "second"
 
 
