@@ -65,8 +65,10 @@ def verdicts(entries: Sequence[Entry]) -> str:
 
 def as_table(entries: Sequence[Entry]) -> RenderableType:
     """A row a recipe; below its name, where its report is, and what went wrong."""
-    table = Table(title=f"{len(entries)} recipes: {verdicts(entries)}", title_justify="left",
-                  title_style="bold", box=box.SIMPLE, pad_edge=False, padding=(0, 1))  # fmt: skip
+    table = Table(
+        title=f"{len(entries)} recipes: {verdicts(entries)}", title_justify="left",
+        title_style="bold", box=box.SIMPLE, pad_edge=False, padding=(0, 1, 0, 0),
+    )  # fmt: skip
     table.add_column("name\nreport\nerror", overflow="fold", min_width=9)
     table.add_column("verdict", max_width=len("not checked"))
     table.add_column("artifacts", overflow="fold", min_width=9)
