@@ -142,6 +142,8 @@ def run_recipe(
     listener: Listener | None = None,
     progress: bool | None = None,
     trust_recipe: bool = False,
+    set: Mapping[str, Any] | None = None,
+    document: int | None = None,
     **options: Unpack[Keywords],
 ) -> Converted:
     """Carries out a recipe, a conversion written down as YAML, as ``modelyard run`` does.
@@ -149,13 +151,16 @@ def run_recipe(
     Args:
         recipe: A file, or the name of one that comes with modelyard.
         trust_recipe: Whether code and interpreters that it names may run.
+        set: Its variables, by name; texts are read as ``--set`` reads them.
+        document: Which recipe of a file of several YAML documents, counted from 1.
         listener, progress, **options: As for :func:`convert`; options override the recipe's.
 
     Returns:
         As :func:`convert`.
 
     Raises:
-        UsageError: It names code or an interpreter, and isn't trusted.
+        UsageError: It names code or an interpreter, and isn't trusted; a variable isn't one of
+            its own, or has no value.
         Others: As :func:`convert`.
     """
     from converter.commands import convert as conversion
@@ -163,7 +168,12 @@ def run_recipe(
     with Given(options, listener, progress) as given:
         path = given.path(recipe)
         return conversion.run_recipe(
-            path, listener=given.listener, trust_recipe=trust_recipe, **given.options
+            path,
+            listener=given.listener,
+            trust_recipe=trust_recipe,
+            set=set,
+            document=document,
+            **given.options,
         )
 
 

@@ -21,6 +21,7 @@ import errno
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from converter.text.words import printable
@@ -54,6 +55,9 @@ class ModelyardError(Exception):
         message: One sentence: what was being done, to what, what was found.
         hint: What to do next; empty where there is nothing to say.
         details: Everything else there is to say about it, one item a line.
+
+    Attributes:
+        left: The folder of the report that a failed conversion left.
     """
 
     exit_code = 1
@@ -64,6 +68,7 @@ class ModelyardError(Exception):
         self.message = message
         self.hint = hint
         self.details = tuple(str(item) for item in details)
+        self.left: Path | None = None
 
     def __str__(self) -> str:
         lines = [self.message, *(f"  {item}" for item in self.details)]

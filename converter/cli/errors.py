@@ -54,7 +54,7 @@ def reporting() -> Iterator[None]:
         sys.stderr.close()
         sys.exit(141)
     except Exception as error:  # the last one: everything else is a bug of ours
-        _show(_known(error), error)
+        _show(known(error), error)
 
 
 def _terminate(number: int, frame: FrameType | None) -> None:
@@ -67,7 +67,8 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def _known(error: Exception) -> ModelyardError:
+def known(error: Exception) -> ModelyardError:
+    """The error that is shown for what was raised: of what nobody foresaw, a bug of ours."""
     if isinstance(error, ModelyardError):
         return error
     if isinstance(error, MemoryError):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from converter.cli.errors import say
 from converter.cli.options import given
@@ -89,6 +90,15 @@ def source_of(path: str, sources: Sequence[str], named: str) -> str | None:
     )
 
 
+@dataclass(frozen=True)
+class Attempt(Generic[T]):
+    """What came of one: what was made, the error, or both where some of it missed a gate."""
+
+    title: str
+    made: T | None
+    error: ModelyardError | None
+
+
 def each(
     what: str,
     items: Iterable[tuple[str, Mapping[str, Any], Callable[[], T]]],
@@ -96,6 +106,7 @@ def each(
     show: Callable[[T, bool], None],
     as_dict: Callable[[T], Mapping[str, Any]],
     own: tuple[type[ModelyardError], ...],
+    conclude: Callable[[Sequence[Attempt[T]]], Mapping[str, Any]] | None = None,
 ) -> None:
     """Runs and shows one after the other, and ends with the highest exit code where one failed.
 
@@ -104,8 +115,9 @@ def each(
         items: For each, its title, what is said of it in JSON whatever comes of it, what runs it.
         as_json, show, as_dict: As for :func:`in_turn`.
         own: Errors that don't keep the others from their turn.
+        conclude: Shows what came of all; gives what more the object says.
     """
-    errors, told = [], []
+    attempts, told = [], []
     for title, facts, run in items:
         made, error = _attempt(run, own)
         if not as_json:
@@ -113,12 +125,21 @@ def each(
         if made is not None and not as_json:
             show(made, False)
         if error is not None:
-            errors.append(error)
             say(error)
+        attempts.append(Attempt(title, made, error))
         failed = error.as_dict() if error is not None else {}
         told.append({**facts, **(as_dict(made) if made is not None else {}), **failed})
+    errors = [item.error for item in attempts if item.error is not None]
+    more: Mapping[str, Any] = {}
+    if conclude is not None:
+        try:
+            more = conclude(attempts)
+        except own as error:
+            say(error)
+            errors.append(error)
+            more = error.as_dict()
     if as_json:
-        echo_json({what: told})
+        echo_json({what: told, **more})
     if errors:
         sys.exit(max(error.exit_code for error in errors))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from converter.commands.inspect import Inspection
     from converter.commands.load import ServerBenchmark
     from converter.report.model import Report
+    from converter.report.overview import Entry
 
     Inspected = Inspection | Mapping[str, Any]
 
@@ -51,6 +52,13 @@ def show_result(result: Converted, as_json: bool) -> None:
         if debugging():
             _show_misses(result.report)
         echo(f"report: {result.out / 'report.html'}")
+
+
+def show_overview(entries: Sequence[Entry]) -> None:
+    """What came of several recipes, a line each."""
+    from converter.report.overview import as_table
+
+    _console().print(as_table(entries))
 
 
 def _show_misses(report: Report) -> None:

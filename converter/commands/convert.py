@@ -22,7 +22,7 @@ from converter.errors import (
     from_os_error,
 )
 from converter.options.parts import OF_ALL, of_part, require_name, require_parts
-from converter.options.recipe import find_recipe, load_recipe, make_request
+from converter.options.recipe import find_recipe, make_request
 from converter.options.request import Request
 from converter.options.unused_options import without_effect
 from converter.options.values import require_known
@@ -40,6 +40,7 @@ from converter.protocols.server import Server
 from converter.runtime.interpreter import none_runs
 
 if TYPE_CHECKING:
+    from converter.options.recipe_files import Recipe
     from converter.report.model import Report
 
 
@@ -122,13 +123,20 @@ class _Part:
         return self.request.name or self.identity.name
 
 
-def convert(source: str, *, listener: Listener | None = None, **options: Any) -> Converted:
+def convert(
+    source: str,
+    *,
+    listener: Listener | None = None,
+    taken: Mapping[Path, str] | None = None,
+    **options: Any,
+) -> Converted:
     """Turns a model into checked, deployable files; the output appears whole or not at all.
 
     Args:
         source: A model's file or folder, ``FILE.py:CLASS``, ``package.module:factory`` or
             ``zoo:NAME``.
         listener: Told how it goes on.
+        taken: Outputs of the same command, each with what gave it: none of them is replaced.
         **options: Fields of :class:`converter.options.request.Request`.
 
     Raises:
@@ -139,17 +147,23 @@ def convert(source: str, *, listener: Listener | None = None, **options: Any) ->
         DependencyError, MachineError: Something is missing, or gave out.
     """
     part = _planned("", {"source": source, **options})
-    return _converted([part], Whole(part.model, part.request), listener or Silent())
+    whole = Whole(part.model, part.request)
+    return _converted([part], whole, listener or Silent(), taken or {})
 
 
 def convert_parts(
-    parts: Mapping[str, Mapping[str, Any]], *, listener: Listener | None = None, **options: Any
+    parts: Mapping[str, Mapping[str, Any]],
+    *,
+    listener: Listener | None = None,
+    taken: Mapping[Path, str] | None = None,
+    **options: Any,
 ) -> Converted:
     """Turns several models into one output, as :func:`convert` does with one.
 
     Args:
         parts: The options of each, its ``source`` among them, by the part's name.
         listener: Told how it goes on.
+        taken: As for :func:`convert`.
         **options: Of all parts; what a part says itself counts more.
 
     Raises:
@@ -169,7 +183,7 @@ def convert_parts(
                 raise
     _require_apart(planned)
     together = Whole(whole.name or "-".join(parts), whole, unread)
-    return _converted(planned, together, listener or Silent())
+    return _converted(planned, together, listener or Silent(), taken or {})
 
 
 def _planned(name: str, options: Mapping[str, Any]) -> _Part:
@@ -200,11 +214,18 @@ def _require_apart(parts: Sequence[_Part]) -> None:
                 )
 
 
-def _converted(parts: Sequence[_Part], whole: Whole, listener: Listener) -> Converted:
-    """Carries out the plans of all parts; the output is one."""
+def _converted(
+    parts: Sequence[_Part], whole: Whole, listener: Listener, taken: Mapping[Path, str]
+) -> Converted:
+    """Carries out the plans of all parts; the output is one, and none that is taken."""
     title, request = whole.title, whole.request
     require_name(title)
     out = Path(request.out or f"build/{title}")
+    if other := taken.get(out.resolve()):
+        raise UsageError(
+            f"the output {out} is already that of {other}",
+            hint="Give each recipe its own out: FOLDER, or its own name: NAME.",
+        )
     steps = tuple(step.of(part.name) for part in parts for step in part.plan.steps)
     skipped = {f"{p.name} {k}".strip(): v for p in parts for k, v in p.plan.skipped.items()}
     the_plan = Plan(steps, skipped)
@@ -259,39 +280,46 @@ def _work(part: _Part, staging: Staging, cache: Cache) -> Work:
 
 
 def run_recipe(
-    recipe: str,
+    recipe: str | Recipe,
     *,
     listener: Listener | None = None,
     trust_recipe: bool = False,
+    set: Mapping[str, Any] | None = None,
+    document: int | None = None,
+    taken: Mapping[Path, str] | None = None,
     **options: Any,
 ) -> Converted:
-    """Carries out a recipe: a file, or the name of one that comes with modelyard.
+    """Carries out a recipe: a file, the name of one that comes with modelyard, or one that is read.
 
     Args:
         recipe: See :func:`converter.options.recipe.find_recipe`.
         listener: Told how it goes on.
         trust_recipe: Whether code and interpreters that the recipe names may run.
+        set: Its variables, by name.
+        document: Which one of a file of several, counted from 1.
+        taken: As for :func:`convert`.
         **options: Fields that override the recipe's.
 
     Raises:
         UsageError: It names code or an interpreter, isn't trusted, and this is no dry run.
         Others: As :func:`convert`.
     """
-    path = find_recipe(recipe)
-    found = load_recipe(path)
-    values = {**found, **options}
+    from converter.options.recipe_files import open_recipe
+
+    found = open_recipe(find_recipe(recipe), set, document) if isinstance(recipe, str) else recipe
+    values = {**found.values, **options}
     if not (trust_recipe or values.get("dry_run")):
         from converter.options.trust import require_trusted
 
-        require_trusted(path, found)
+        require_trusted(found)
     if "parts" in values:
         of_all = {name: value for name, value in values.items() if name != "parts"}
         over = {name: value for name, value in options.items() if name not in OF_ALL}
         parts = {name: {**own, **over} for name, own in values["parts"].items()}
-        return convert_parts(parts, listener=listener, **of_all)
+        return convert_parts(parts, listener=listener, taken=taken, **of_all)
     if "source" not in values:
-        raise UsageError(f"the recipe {path} names no source", hint="Add: source: net.py:Net")
-    return convert(values.pop("source"), listener=listener, **values)
+        raise UsageError(f"{found.where} names no source", hint="Add: source: net.py:Net")
+    return convert(values.pop("source"), listener=listener, taken=taken, **values)
 
 
 def plan_of(request: Request) -> Plan:

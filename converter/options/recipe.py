@@ -14,16 +14,12 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from converter.errors import UsageError
-from converter.files.reading import reading
-from converter.files.regular import require_regular
 from converter.options.parts import require_parts
 from converter.options.request import NO_OPTION, Request, all_fields, of_plugins, option_of
 from converter.options.spelling import fields_of, spellings, type_of
-from converter.text.words import one_line
 
 _ADAPTER = TypeAdapter(Request)
 _PATHS = ("source", "weights", "samples", "calibration_samples", "labels", "label_names")
@@ -82,50 +78,42 @@ def load_recipe(path: Path) -> dict[str, Any]:
     Raises:
         UsageError: It isn't there, isn't YAML, isn't a mapping, or a key or value isn't right.
     """
-    require_regular(path, f"the recipe {path}")
-    with reading(f"the recipe {path}", UsageError, "Its values are YAML's, of the options' kinds."):
-        return _read(path)
+    from converter.options.recipe_files import open_recipe
+
+    return open_recipe(path).values
 
 
-def _read(path: Path) -> dict[str, Any]:
-    if path.stat().st_size > _MOST_BYTES:
-        raise UsageError(
-            f"the recipe {path} has more than {_MOST_BYTES:,} bytes, and is none",
-            hint="Give a model as the source, and what is long in files that a recipe names.",
-        )
-    try:
-        values = _safely_loaded(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UsageError(f"the recipe {path} isn't YAML: {one_line(error)}") from error
-    if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
-        raise UsageError(
-            f"the recipe {path} isn't a list of 'key: value' lines",
-            hint="Its first line could be: source: net.py:Net",
-        )
-    parts = values.pop("parts", None)
-    found = _fields(values, f"the recipe {path}", {}, path)
+def read_fields(written: Mapping[str, Any], folder: Path, where: str) -> dict[str, Any]:
+    """The fields that were written in a recipe's file in ``folder``; ``where`` is for messages.
+
+    Raises:
+        UsageError: A key or value isn't right.
+    """
+    parts = written.get("parts")
+    values = {key: value for key, value in written.items() if key != "parts"}
+    found = _fields(values, where, {}, folder)
     if parts is not None:
-        require_parts(parts, found, f"the recipe {path}")
+        require_parts(parts, found, where)
         found["parts"] = {
-            name: _fields(own, f"the recipe {path}, part {name}", found, path)
+            name: _fields(own, f"{where}, part {name}", found, folder)
             for name, own in parts.items()
         }
     return found
 
 
 def _fields(
-    values: Mapping[str, Any], where: str, beside: Mapping[str, Any], path: Path
+    values: Mapping[str, Any], where: str, beside: Mapping[str, Any], folder: Path
 ) -> dict[str, Any]:
     """The fields of a recipe, or of a part of it, which make a request with those beside it."""
     found, spelled = fields_of(values, where)
     make_request({"source": "", **beside, **found}, where, spelled)
-    return _with_paths(found, path.parent.resolve())
+    return _with_paths(found, folder.resolve())
 
 
-def find_recipe(name: str) -> Path:
-    """The file ``name``, or the recipe of that name that comes with modelyard."""
-    path = Path(name)
-    if path.exists() or path.suffix in {".yaml", ".yml"} or path.parent != Path():
+def find_recipe(name: str, beside: Path = Path()) -> Path:
+    """The file ``name`` (in ``beside``), or the recipe of that name that comes with modelyard."""
+    path = beside / name
+    if path.exists() or path.suffix in {".yaml", ".yml"} or Path(name).parent != Path():
         return path
     import recipes
 
@@ -134,51 +122,6 @@ def find_recipe(name: str) -> Path:
     if name in shipped:
         return shipped[name]
     raise UsageError(f"there is no recipe {name!r}", hint=f"There are: {', '.join(shipped)}.")
-
-
-_MOST_VALUES = 100_000
-"""Values that a recipe may come to with its aliases written out."""
-
-_MOST_BYTES = 4 << 20
-
-
-class _Loader(yaml.SafeLoader):
-    """Reads no more values than a recipe may have; YAML takes seconds for them."""
-
-    composed = 0
-
-    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        self.composed += 1
-        if self.composed > _MOST_VALUES:
-            raise yaml.YAMLError(f"it comes to more than {_MOST_VALUES:,} values")
-        return super().compose_node(parent, index)
-
-
-def _safely_loaded(text: str) -> Any:
-    """What YAML holds; raises yaml.YAMLError for none, and for what comes to too much."""
-    loader = _Loader(text)
-    try:
-        node = loader.get_single_node()
-        if node is None:
-            return None
-        _count(node, {})
-        return loader.construct_document(node)
-    finally:
-        loader.dispose()
-
-
-def _count(node: yaml.Node, counted: dict[int, int]) -> int:
-    """The values in a node, an alias counted as what it stands for; one inside itself has none."""
-    if id(node) not in counted:
-        counted[id(node)] = _MOST_VALUES  # met again before it is counted: inside itself
-        items = node.value if isinstance(node, yaml.CollectionNode) else ()
-        inner = [part for item in items for part in (item if isinstance(item, tuple) else (item,))]
-        counted[id(node)] = 1 + sum(_count(part, counted) for part in inner)
-    if counted[id(node)] > _MOST_VALUES:
-        raise yaml.YAMLError(
-            f"its aliases come to more than {_MOST_VALUES:,} values when they are written out"
-        )
-    return counted[id(node)]
 
 
 def _with_paths(values: dict[str, Any], folder: Path) -> dict[str, Any]:

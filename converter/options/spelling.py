@@ -26,6 +26,11 @@ def spellings() -> Mapping[str, tuple[str, bool]]:
     return found
 
 
+def field_of(key: str) -> tuple[str, bool]:
+    """The field that a key names, and whether it says no; what isn't known stays."""
+    return spellings().get(_dashed(key), (key, False))
+
+
 def fields_of(written: Mapping[str, Any], where: str) -> tuple[dict[str, Any], dict[str, str]]:
     """The fields of Request that were written, and how each was spelled; what isn't known stays.
 
@@ -35,7 +40,7 @@ def fields_of(written: Mapping[str, Any], where: str) -> tuple[dict[str, Any], d
     values: dict[str, Any] = {}
     spelled: dict[str, str] = {}
     for key, value in written.items():
-        name, no = spellings().get(_dashed(key), (key, False))
+        name, no = field_of(key)
         if name in values:
             raise UsageError(f"{where} has {spelled[name]} and {key}, which are one option")
         if no and not isinstance(value, bool):

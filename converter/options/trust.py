@@ -6,14 +6,18 @@ A recipe may come from anybody. One that names some is carried out where its use
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from converter.errors import UsageError
 from converter.files.cache_root import cache_root
+
+if TYPE_CHECKING:
+    from converter.options.recipe_files import Recipe
 
 _CODE = re.compile(r"\.py(:|$)")
 _MODULE = re.compile(r"[\w.]+:[\w.]+")
@@ -40,32 +44,36 @@ def code_in(values: Mapping[str, Any]) -> list[str]:
     return found
 
 
-def untrusted(path: Path, values: Mapping[str, Any]) -> list[str]:
+def untrusted(recipe: Recipe) -> list[str]:
     """What a recipe names, unless its user trusted it as it is now; see :func:`code_in`."""
-    return [] if _kept(path).exists() else code_in(values)
+    named = code_in(recipe.values)
+    return [] if named and _kept(recipe).exists() else named
 
 
-def require_trusted(path: Path, values: Mapping[str, Any]) -> None:
+def require_trusted(recipe: Recipe) -> None:
     """Refuses a recipe that names code and isn't trusted.
 
     Raises:
         UsageError: With what it names, and the line that carries it out.
     """
-    if named := untrusted(path, values):
+    if named := untrusted(recipe):
         raise UsageError(
-            f"the recipe {path} names what would run with your rights",
+            f"{recipe.where} names what would run with your rights",
             details=named,
-            hint=f"If you trust it: modelyard run {path} --trust-recipe\n"
+            hint=f"If you trust it: modelyard run {recipe.path} --trust-recipe\n"
             "--dry-run prints its plan and runs nothing.",
         )
 
 
-def trust(path: Path) -> None:
+def trust(recipe: Recipe) -> None:
     """Keeps that this recipe, as it is now, may run what it names."""
-    _kept(path).parent.mkdir(parents=True, exist_ok=True)
-    _kept(path).touch()
+    _kept(recipe).parent.mkdir(parents=True, exist_ok=True)
+    _kept(recipe).touch()
 
 
-def _kept(path: Path) -> Path:
-    known = sha256(str(path.resolve()).encode() + b"\0" + path.read_bytes())
-    return cache_root() / "trusted" / known.hexdigest()
+def _kept(recipe: Recipe) -> Path:
+    """What says that it is trusted: of the files that it was read from, the extended ones too, and
+    of what it names, its variables replaced."""
+    read = [[str(path), text] for path, text in recipe.read.items()]
+    known = json.dumps([read, code_in(recipe.values)])
+    return cache_root() / "trusted" / sha256(known.encode()).hexdigest()

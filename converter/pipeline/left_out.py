@@ -160,6 +160,7 @@ def missed_error(
         error.hint += _closer(outcomes, failed)
     if passed:
         error.hint += f" --keep-going gives the others: {', '.join(passed)}."
+    error.left = place
     return error
 
 

@@ -6,6 +6,7 @@ from converter.diff.difference import Difference
 from converter.diff.tensors import TensorError
 from converter.diff.words import told, verdict
 from converter.report import svg
+from converter.report.html import style
 from converter.text import markup, words
 from converter.text.markup import Markup
 
@@ -19,15 +20,13 @@ def as_html(found: Difference, a: str, b: str, based_on: str) -> str:
         based_on: What they were compared on, in words.
     """
     environment = markup.environment()
-    assert environment.loader is not None
-    style, _, _ = environment.loader.get_source(environment, "report.css")
     return environment.from_string(_PAGE).render(
         found=found,
         a=a,
         b=b,
         based_on=based_on,
         verdict=verdict(found),
-        style=Markup(style),  # our own file
+        style=style(environment),
         plot=_plot(found),
         rows=error_rows(found),
         told=told(found),

@@ -20,13 +20,10 @@ from converter.text.markup import Markup
 
 def as_html(report: Report) -> str:
     """The report as a page; the same bytes for the same report."""
-    environment = _environment()
-    loader = environment.loader
-    assert loader is not None
-    style, _, _ = loader.get_source(environment, "report.css")
+    environment = page_environment()
     return environment.get_template("report.html.j2").render(
         report=report,
-        style=Markup(style),  # our own file
+        style=style(environment),
         missed=sum(g.status == "failed" for a in report.artifacts for g in a.gates),
         plots=[_plots(artifact) for artifact in report.artifacts],
         parts=report.each_part,
@@ -34,7 +31,14 @@ def as_html(report: Report) -> str:
     )
 
 
-def _environment() -> Environment:
+def style(environment: Environment) -> Markup:
+    """What pages look like: a file of our own."""
+    assert environment.loader is not None
+    return Markup(environment.loader.get_source(environment, "report.css")[0])
+
+
+def page_environment() -> Environment:
+    """Jinja2 with what pages of reports say numbers by."""
     environment = markup.environment(trim_blocks=True, lstrip_blocks=True)
     names = (
         "number",
