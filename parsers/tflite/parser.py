@@ -51,15 +51,21 @@ class TfliteParser:
         Raises:
             UsageError: It isn't there, can't be read, or an option means nothing for it.
             DependencyError: ai-edge-litert is missing, here or in ``--python``.
+            ModelError: It has no mark of the format.
         """
         path = Path(request.source)
         refuse_class_options(request, path.name)
         try:
-            with path.open("rb"):
-                pass
+            with path.open("rb") as file:
+                head = file.read(8)
         except OSError as error:
             raise from_os_error(error, f"reading {path.name}") from error
-        return Identity(model_name(path.stem), self.name, {path.name: path}, _versions(request))
+        versions = _versions(request)
+        if head[4:] != b"TFL3":
+            from converter.files.tflite import unpack
+
+            unpack(head, path.name)  # says what it isn't
+        return Identity(model_name(path.stem), self.name, {path.name: path}, versions)
 
     def open(self, request: Request, workdir: Path, progress: Progress) -> TfliteSource:
         """Starts the child; LiteRT loads there while the file is read here."""
