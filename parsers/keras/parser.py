@@ -22,7 +22,7 @@ from converter.runtime.interpreter import interpreter
 from converter.runtime.session import Progress
 from parsers.keras.mmdnn import MMDNN
 from parsers.keras.spec import SPECS
-from parsers.tensorflow.framework import TENSORFLOW
+from parsers.tensorflow.spec import TENSORFLOW
 from parsers.worker import archive
 
 if TYPE_CHECKING:
@@ -64,11 +64,12 @@ class KerasParser:
         if not path.is_file():
             raise UsageError(f"the model isn't there: {request.source}")
         refuse_options(request)
+        found = versions(request)
         _refuse_garbage(path)
         name = re.sub(r"\W+", "_", path.stem, flags=re.ASCII).strip("_").lower() or "model"
         trusted = request.trust_source
         named = {path.name: path}
-        return Identity(name, self.name, named, versions(request), runs_code=trusted)
+        return Identity(name, self.name, named, found, runs_code=trusted)
 
     def living(self, value: object, folder: Path) -> Parser | None:
         """A keras.Model of this process; see :class:`converter.protocols.parser.Living`."""

@@ -18,8 +18,7 @@ from converter.runtime.frameworks import Framework
 from converter.runtime.interpreter import interpreter
 from converter.runtime.session import Progress
 from parsers.sklearn import files
-from parsers.sklearn.framework import BOOSTERS, SKLEARN
-from parsers.sklearn.spec import SPECS
+from parsers.sklearn.spec import BOOSTERS, SKLEARN, SPECS
 from parsers.whole_file import model_name, refuse_class_options
 
 if TYPE_CHECKING:

@@ -17,8 +17,7 @@ from converter.protocols.parser import Identity
 from converter.runtime.frameworks import Framework
 from converter.runtime.interpreter import interpreter
 from converter.runtime.session import Progress
-from parsers.tflite.framework import LITERT
-from parsers.tflite.spec import SPECS
+from parsers.tflite.spec import LITERT, SPECS
 from parsers.whole_file import model_name, refuse_class_options
 
 if TYPE_CHECKING:
