@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from converter import plugins
 from converter.options.precisions import PRECISIONS
 from converter.options.request import Request
 
@@ -16,3 +17,9 @@ def io_dtype_of(request: Request, precision: str) -> str:
     """The type of an artifact's inputs and outputs that are float32 in the source."""
     asked = request.io_dtype
     return asked if asked in PRECISIONS[precision].border else "float32"
+
+
+def has_grouped_tables(request: Request) -> bool:
+    """Whether palettized weights may have a table for each group of channels in every target."""
+    targets = (plugins.load("emitters", name) for name in request.to)
+    return all(target.has_grouped_tables(request) for target in targets)

@@ -18,10 +18,9 @@ from converter.errors import UsageError
 from converter.files.digest import digest_of
 from converter.options.precisions import PRECISIONS
 from converter.options.request import Request, affecting, option_of
-from converter.options.resolved import has_own_samples
+from converter.options.resolved import has_grouped_tables, has_own_samples
 from converter.passes.order import IMPORT_PASSES, pass_names, simplify_passes
 from converter.precision.int8.scheme import Scheme
-from converter.precision.targets import has_grouped_tables
 
 PALETTE_BITS = (1, 2, 4, 6, 8)
 """What ``--palette-bits`` may be."""

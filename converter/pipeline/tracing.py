@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from converter.diff.difference import compare_models
 from converter.errors import ModelError, UsageError
 from converter.ir.model import Model
 from converter.pipeline.plan import SIMPLIFY, Step
@@ -62,6 +61,8 @@ class Trace(StepAction):
         if size > LARGEST:
             why = f"the weights take {size / 1e9:.1f} GB: modelyard diff compares such models"
             return AlongReport(before=names[0], after=names[1], skipped=why)
+        from converter.diff.difference import compare_models
+
         try:
             found = compare_models(a, b, samples, most=SAMPLES, progress=progress)
         except (ModelError, UsageError) as error:  # the artifact itself is judged by its check

@@ -81,7 +81,8 @@ _OURS = frozenset({"converter", "emitters", "parsers"})
 
 
 def _ours_first(entry: EntryPoint) -> tuple[bool, str]:
-    return not is_ours(entry), _distribution(entry)
+    """Ours need no distribution's name, for which its metadata is read anew each time."""
+    return (False, "") if is_ours(entry) else (True, _distribution(entry))
 
 
 def _distribution(entry: EntryPoint) -> str:

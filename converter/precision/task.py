@@ -15,14 +15,13 @@ from converter.errors import ModelError, UsageError
 from converter.ir.model import Model
 from converter.options.precisions import stores_weights
 from converter.options.request import Request
-from converter.options.resolved import has_own_samples, io_dtype_of
+from converter.options.resolved import has_grouped_tables, has_own_samples, io_dtype_of
 from converter.precision.budget.effort import MEASURING, USUAL, Effort, reckoned, usual_evaluations
 from converter.precision.budget.goal import HARD, Goal
 from converter.precision.budget.sensitivity import Cost, Quantize, measure
 from converter.precision.calibrate.ranges import Ranges
 from converter.precision.int8.scheme import scheme_of
 from converter.precision.quantized import Quantized
-from converter.precision.targets import has_grouped_tables
 from converter.precision.walk import MOST
 from converter.runtime.ort import OrtSession
 from converter.runtime.session import Progress, Session

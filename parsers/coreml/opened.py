@@ -97,6 +97,24 @@ def open_file(path: Path) -> Opened:
     return Opened(path.name, parts, spec, kind)
 
 
+def refuse_garbage(path: Path) -> None:
+    """Refuses what a look tells is no model, without the library.
+
+    Raises:
+        UsageError: It isn't there or can't be read.
+        ModelError: It is compiled, damaged, or doesn't begin with its format's version, as what
+            every protobuf library writes does.
+    """
+    _refuse_compiled(path)
+    parts = find_parts(path)
+    try:
+        with parts.model.open("rb") as file:
+            if file.read(1) != b"\x08":
+                raise _unreadable(parts, path.name)
+    except OSError as error:
+        raise from_os_error(error, f"reading {path.name}") from error
+
+
 def _refuse_compiled(path: Path) -> None:
     if path.suffix == ".mlmodelc" or (path / "coremldata.bin").is_file():
         encrypted = (path / "encryptionInfo").exists()

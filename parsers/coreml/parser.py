@@ -48,12 +48,16 @@ class CoremlParser:
 
         Raises:
             UsageError: It isn't there, can't be read, or an option means nothing for it.
-            ModelError: The package's manifest is damaged, or points outside of it.
+            ModelError: It is no model by its first byte, or compiled; the package's manifest is
+                damaged, or points outside of it.
             DependencyError: coremltools is missing.
         """
+        from parsers.coreml.opened import refuse_garbage
+
         path = Path(request.source)
         refuse_class_options(request, path.name)
         files = _files(path)
+        refuse_garbage(path)
         return Identity(model_name(path.stem), self.name, files, _versions())
 
     def open(self, request: Request, workdir: Path, progress: Progress) -> CoremlSource:

@@ -37,6 +37,12 @@ _TOKENIZER = (
 )
 """What a tokenizer is made of; transformers' names."""
 
+_VALUES, _WORDS, _BYTES = 1_000_000, 3_000_000, 1 << 28
+"""What a JSON file may hold: values in a config, where the largest that are published have 200,000,
+and in a vocabulary, where they have two million; bytes."""
+_VOCABULARIES = ("tokenizer.json", "vocab.json")
+_FRAMEWORKS = re.compile("config|index|modules|token|vocab")
+
 _OTHERS = {
     "*.gguf": "GGUF",
     "tf_model.h5": "TensorFlow",
@@ -113,6 +119,9 @@ class Folder:
             if place.is_absolute() or ".." in place.parts:
                 raise ModelError(f"modules.json names a place outside its folder: {place}")
         refuse_links_out(self.path)  # they would be read, and a tokenizer's files copied
+        for path in self._read_by_the_framework():
+            _bytes(path)
+        self._refuse_labels(self.config.get("num_labels"))
         self._refuse_kind()
         self._refuse_code(request.trust_source)
 
@@ -133,6 +142,16 @@ class Folder:
                 f"quantization_config {how}",
                 "Take the model as it was before: float weights in safetensors.",
             )
+
+    def _read_by_the_framework(self) -> Iterator[Path]:
+        places = [self.path, *(self.path / str(item.get("path", "")) for item in self._modules)]
+        for place in places:
+            yield from (path for path in place.glob("*.json") if _FRAMEWORKS.search(path.name))
+
+    def _refuse_labels(self, count: Any) -> None:
+        """The framework makes a name for each."""
+        if isinstance(count, int) and count > _VALUES:
+            raise ModelError(f"config.json asks for {count:,} labels, of at most {_VALUES:,}")
 
     def _refuse_code(self, trusted: bool) -> None:
         """Raises where the config asks for code of its own, and it may or can't run."""
@@ -233,9 +252,22 @@ class Folder:
 def _read(path: Path) -> Any:
     """What a JSON file holds; None where it isn't there or is none."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(_bytes(path).decode())
     except (OSError, ValueError):
         return None
+
+
+def _bytes(path: Path) -> bytes:
+    """A JSON file's; raises ModelError for what no model needs, before it is made values of."""
+    most = _WORDS if path.name in _VOCABULARIES else _VALUES
+    if path.stat().st_size <= _BYTES:
+        content = path.read_bytes()
+        if content.count(b",") < most:
+            return content
+    raise ModelError(
+        f"{path.name} has more than {most:,} values, or {_BYTES >> 20} MB: no model needs as many",
+        hint="Fetch it again; if it is right, leave out what the model doesn't use.",
+    )
 
 
 def _number(value: Any) -> int:

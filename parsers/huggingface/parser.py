@@ -16,9 +16,8 @@ from converter.runtime.frameworks import Framework
 from converter.runtime.interpreter import interpreter
 from converter.runtime.session import Progress
 from parsers.huggingface.folder import Folder
-from parsers.huggingface.framework import HUGGINGFACE
 from parsers.huggingface.source import HuggingFaceSource
-from parsers.huggingface.spec import SPECS
+from parsers.huggingface.spec import HUGGINGFACE, SPECS
 
 _SPEC = SPECS["huggingface"]
 

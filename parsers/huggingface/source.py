@@ -13,8 +13,8 @@ from converter.runtime.interpreter import interpreter
 from converter.runtime.session import Progress
 from converter.runtime.worker import Worker
 from parsers.huggingface.folder import Folder
-from parsers.huggingface.framework import HUGGINGFACE
 from parsers.huggingface.request import huggingface
+from parsers.huggingface.spec import HUGGINGFACE
 from parsers.pytorch.source import TorchSource, typed_as
 
 if TYPE_CHECKING:

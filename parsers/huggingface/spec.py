@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from converter.files.signatures import Marks
 from converter.protocols.spec import ParserSpec
-from parsers.huggingface.framework import HUGGINGFACE
+from converter.runtime.frameworks import Framework
 from parsers.huggingface.hub import hint_for
+
+HUGGINGFACE = Framework(
+    *("Hugging Face", "huggingface.child.backend:HuggingFaceBackend", "huggingface"),
+    needs=("transformers", "torch", "onnxscript", "safetensors"),
+    own=("transformers", "tokenizers"),
+    uses=("tokenizers",),
+)
 
 SPECS = {
     "huggingface": ParserSpec(

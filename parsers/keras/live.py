@@ -14,8 +14,8 @@ from converter.runtime.frameworks import Framework
 from converter.runtime.session import Progress
 from parsers.keras.parser import refuse_options, versions
 from parsers.live import InProcess, live_identity
-from parsers.tensorflow.framework import TENSORFLOW
 from parsers.tensorflow.source import TensorFlowSource
+from parsers.tensorflow.spec import TENSORFLOW
 
 
 class LiveKeras:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from converter.errors import UsageError
+from converter.errors import ModelError, UsageError
 from converter.options.request import Request
 from converter.protocols.parser import Identity, Parser
 from converter.runtime.frameworks import Framework
@@ -22,7 +22,7 @@ from converter.runtime.interpreter import interpreter
 from converter.runtime.session import Progress
 from parsers.keras.mmdnn import MMDNN
 from parsers.keras.spec import SPECS
-from parsers.tensorflow.framework import TENSORFLOW
+from parsers.tensorflow.spec import TENSORFLOW
 from parsers.worker import archive
 
 if TYPE_CHECKING:
@@ -64,10 +64,12 @@ class KerasParser:
         if not path.is_file():
             raise UsageError(f"the model isn't there: {request.source}")
         refuse_options(request)
+        found = versions(request)
+        _refuse_garbage(path)
         name = re.sub(r"\W+", "_", path.stem, flags=re.ASCII).strip("_").lower() or "model"
         trusted = request.trust_source
         named = {path.name: path}
-        return Identity(name, self.name, named, versions(request), runs_code=trusted)
+        return Identity(name, self.name, named, found, runs_code=trusted)
 
     def living(self, value: object, folder: Path) -> Parser | None:
         """A keras.Model of this process; see :class:`converter.protocols.parser.Living`."""
@@ -106,9 +108,24 @@ def refuse_options(request: Request) -> None:
             )
 
 
-def _is_hdf5(path: Path) -> bool:
+def _refuse_garbage(path: Path) -> None:
+    """Raises for what is neither an archive nor HDF5, or an archive without its end."""
+    if zipfile.is_zipfile(path) or _is_hdf5(path):
+        return
     with path.open("rb") as stream:
-        return stream.read(len(_HDF5)) == _HDF5
+        if stream.read(2) == b"PK":
+            raise ModelError(f"{path.name} is a damaged archive: its end is missing")
+    raise UsageError(f"{path.name} is neither a .keras archive nor an HDF5 file")
+
+
+def _is_hdf5(path: Path) -> bool:
+    """HDF5's signature stands at the start, or after a block whose size is a power of two."""
+    with path.open("rb") as stream:
+        for offset in (0, 512, 1024, 2048, 4096):
+            stream.seek(offset)
+            if stream.read(len(_HDF5)) == _HDF5:
+                return True
+    return False
 
 
 def _is_archive(path: Path) -> bool:

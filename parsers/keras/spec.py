@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from converter.files.signatures import Marks
 from converter.protocols.spec import ParserSpec
-from parsers.tensorflow.framework import TENSORFLOW
+from parsers.tensorflow.spec import TENSORFLOW
 
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 

@@ -16,9 +16,9 @@ from converter.protocols.parser import Identity
 from converter.runtime.frameworks import Framework
 from converter.runtime.session import Progress
 from parsers.live import InProcess, live_identity
-from parsers.pytorch.framework import PYTORCH
 from parsers.pytorch.parser import PyTorchSource, parameter, versions
 from parsers.pytorch.request import pytorch
+from parsers.pytorch.spec import PYTORCH
 
 
 class LiveTorch:

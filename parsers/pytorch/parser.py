@@ -27,12 +27,11 @@ from converter.runtime.interpreter import interpreter
 from converter.runtime.session import Progress
 from converter.runtime.worker import MakeChild, Worker
 from parsers.pytorch.child import contents
-from parsers.pytorch.framework import PYTORCH
 from parsers.pytorch.mmdnn import MMDNN
 from parsers.pytorch.request import pytorch
 from parsers.pytorch.scripted import taken
 from parsers.pytorch.source import TorchSource
-from parsers.pytorch.spec import SPECS
+from parsers.pytorch.spec import PYTORCH, SPECS
 
 _SPEC = SPECS["pytorch"]
 

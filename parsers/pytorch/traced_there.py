@@ -15,7 +15,7 @@ from typing import Any
 from converter.errors import DependencyError
 from converter.runtime.interpreter import interpreter
 from converter.runtime.worker import Worker
-from parsers.pytorch.framework import PYTORCH
+from parsers.pytorch.spec import PYTORCH
 
 
 def traced_there(worker: Worker, out: str, opset: int, **params: Any) -> dict[str, Any]:

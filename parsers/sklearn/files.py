@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import zipfile
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
 from converter.files.pickles import HEAD, PICKLE_MARK, first_module
+from converter.files.reading import reading
 from parsers.worker.archive import opened
 
 SKOPS, PICKLE, XGBOOST, LIGHTGBM = "skops", "pickle", "xgboost", "lightgbm"
@@ -38,9 +40,37 @@ def kind_of(path: Path) -> str:
     return PICKLE if named or suffix == ".joblib" or first_module(head) in _MODULES else ""
 
 
+def refuse_garbage(path: Path, kind: str) -> None:
+    """Refuses what is no model of its kind by what each of them holds: a plan is made of no other.
+
+    Raises:
+        ModelError: It lacks that; what is wrong within shows where it is read.
+        OSError: It can't be read.
+    """
+    with reading(path.name):
+        if kind == SKOPS and "schema.json" not in _members(path):
+            raise ValueError("it has no schema.json")
+        if kind in _HOLDS:
+            what, *parts = _HOLDS[kind]
+            with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content:
+                if any(content.find(part.encode()) < 0 for part in parts):
+                    raise ValueError(f"it is cut short, or holds no {what}")
+
+
+_HOLDS = {
+    LIGHTGBM: ("trees", "\nTree=", "\nend of trees"),
+    XGBOOST: ("booster", "gradient_booster", "learner_model_param"),
+}
+"""In words, and what each model of the kind has; XGBoost's JSON and UBJSON alike."""
+
+
 def _is_skops(path: Path) -> bool:
     try:
-        with opened(path) as archive:
-            return "schema.json" in archive.namelist()
+        return "schema.json" in _members(path)
     except zipfile.BadZipFile:
         return False
+
+
+def _members(path: Path) -> list[str]:
+    with opened(path) as archive:
+        return archive.namelist()

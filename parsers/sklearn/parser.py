@@ -18,8 +18,7 @@ from converter.runtime.frameworks import Framework
 from converter.runtime.interpreter import interpreter
 from converter.runtime.session import Progress
 from parsers.sklearn import files
-from parsers.sklearn.framework import BOOSTERS, SKLEARN
-from parsers.sklearn.spec import SPECS
+from parsers.sklearn.spec import BOOSTERS, SKLEARN, SPECS
 from parsers.whole_file import model_name, refuse_class_options
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ class SklearnParser:
         """The file; see :class:`converter.protocols.parser.Parser`. A trusted one may run code.
 
         Raises:
-            ModelError: It is a pickle, and nobody vouches for it.
+            ModelError: It is a pickle, and nobody vouches for it; or garbage.
         """
         path = Path(request.source)
         refuse_class_options(request, path.name)
@@ -61,6 +60,7 @@ class SklearnParser:
                 hint="If you trust whoever made it, pass --trust-source; better, ask for a .skops "
                 "file: skops.io.dump(model, 'model.skops').",
             )
+        files.refuse_garbage(path, kind)
         needs = (*SKLEARN.needs, *_BESIDES[kind])
         versions = interpreter(request.python).require(
             needs, "reading a scikit-learn model", SKLEARN.extra

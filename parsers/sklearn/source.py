@@ -17,7 +17,7 @@ from converter.runtime.worker import Worker, WorkerSession
 from parsers.file_source import FileSource
 from parsers.onnx.interface import Interface
 from parsers.sklearn.files import kind_of
-from parsers.sklearn.framework import SKLEARN
+from parsers.sklearn.spec import SKLEARN
 
 
 class SklearnSource(FileSource):

@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from converter.files.signatures import Marks
 from converter.protocols.spec import ParserSpec
-from parsers.sklearn.framework import SKLEARN
+from converter.runtime.frameworks import Framework
+
+BOOSTERS = {
+    "xgboost": ("xgboost-cpu|xgboost", "onnxmltools"),
+    "lightgbm": ("lightgbm", "onnxmltools"),
+}
+"""What the files of a booster need besides."""
+
+SKLEARN = Framework(
+    *("scikit-learn", "sklearn.child.backend:SklearnBackend", "sklearn"),
+    needs=("scikit-learn", "skl2onnx", "onnx"),
+    own=("scikit-learn", "skl2onnx", "onnxmltools", "xgboost-cpu", "xgboost", "lightgbm", "skops"),
+    uses=("skops", "joblib", "xgboost-cpu|xgboost", "lightgbm", "onnxmltools", "pandas", "numpy"),
+)
 
 SPECS = {
     "sklearn": ParserSpec(

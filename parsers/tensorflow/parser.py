@@ -18,9 +18,8 @@ from converter.runtime.frameworks import Framework
 from converter.runtime.interpreter import interpreter
 from converter.runtime.session import Progress
 from parsers.tensorflow import files
-from parsers.tensorflow.framework import TENSORFLOW
 from parsers.tensorflow.mmdnn import MMDNN
-from parsers.tensorflow.spec import SPECS
+from parsers.tensorflow.spec import SPECS, TENSORFLOW
 
 if TYPE_CHECKING:
     from parsers.tensorflow.source import TensorFlowSource

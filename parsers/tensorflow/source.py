@@ -15,7 +15,7 @@ from converter.runtime.frameworks import Framework
 from converter.runtime.interpreter import interpreter
 from converter.runtime.session import Progress
 from converter.runtime.worker import MakeChild, Worker, WorkerSession, tensor_specs
-from parsers.tensorflow.framework import TENSORFLOW, TENSORFLOWS
+from parsers.tensorflow.spec import TENSORFLOW, TENSORFLOWS
 
 if TYPE_CHECKING:
     from converter.ir.model import Model, TensorSpec

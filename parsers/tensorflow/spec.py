@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from converter.files.signatures import Marks
 from converter.protocols.spec import ParserSpec
-from parsers.tensorflow.framework import TENSORFLOW
+from converter.runtime.frameworks import Framework
+
+TENSORFLOWS = (
+    *("tensorflow", "tensorflow-cpu", "tensorflow-macos", "tensorflow-rocm"),
+    *("tensorflow-intel", "tensorflow-aarch64", "tensorflow-cpu-aws", "tf-nightly"),
+)
+"""The distributions that install the module ``tensorflow``."""
+
+TENSORFLOW = Framework(
+    *("TensorFlow, Keras", "tensorflow.child.backend:TensorFlowBackend", "tensorflow"),
+    needs=("|".join(TENSORFLOWS), "keras", "tf2onnx", "onnx", "onnx-ir"),
+    own=(*TENSORFLOWS, "keras", "tf2onnx"),
+    uses=("numpy", "h5py"),
+)
 
 SPECS = {
     "tensorflow": ParserSpec(

@@ -17,8 +17,7 @@ from converter.protocols.parser import Identity
 from converter.runtime.frameworks import Framework
 from converter.runtime.interpreter import interpreter
 from converter.runtime.session import Progress
-from parsers.tflite.framework import LITERT
-from parsers.tflite.spec import SPECS
+from parsers.tflite.spec import LITERT, SPECS
 from parsers.whole_file import model_name, refuse_class_options
 
 if TYPE_CHECKING:
@@ -51,15 +50,21 @@ class TfliteParser:
         Raises:
             UsageError: It isn't there, can't be read, or an option means nothing for it.
             DependencyError: ai-edge-litert is missing, here or in ``--python``.
+            ModelError: It has no mark of the format.
         """
         path = Path(request.source)
         refuse_class_options(request, path.name)
         try:
-            with path.open("rb"):
-                pass
+            with path.open("rb") as file:
+                head = file.read(8)
         except OSError as error:
             raise from_os_error(error, f"reading {path.name}") from error
-        return Identity(model_name(path.stem), self.name, {path.name: path}, _versions(request))
+        versions = _versions(request)
+        if head[4:] != b"TFL3":
+            from converter.files.tflite import unpack
+
+            unpack(head, path.name)  # says what it isn't
+        return Identity(model_name(path.stem), self.name, {path.name: path}, versions)
 
     def open(self, request: Request, workdir: Path, progress: Progress) -> TfliteSource:
         """Starts the child; LiteRT loads there while the file is read here."""

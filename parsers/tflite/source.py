@@ -21,10 +21,10 @@ from parsers.file_source import FileSource
 from parsers.onnx.interface import Interface
 from parsers.tflite import importer
 from parsers.tflite.arithmetic import FLOAT, HYBRID, INTEGER, arithmetic
-from parsers.tflite.framework import LITERT
 from parsers.tflite.model import Tensor, TfliteModel
 from parsers.tflite.names import Entry, find_entry
 from parsers.tflite.reader import structures
+from parsers.tflite.spec import LITERT
 from parsers.tflite.variables import STATEFUL, State, make_explicit
 
 _CHANNELS = (1, 3, 4)

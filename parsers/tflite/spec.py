@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from converter.files.signatures import Marks
 from converter.protocols.spec import ParserSpec
-from parsers.tflite.framework import LITERT
+from converter.runtime.frameworks import Framework
+
+LITERT = Framework(
+    *("LiteRT", "tflite.child.litert:LiteRTBackend", "tflite"),
+    needs=("ai-edge-litert",),
+    own=("ai-edge-litert",),
+    uses=("numpy",),
+)
 
 SPECS = {
     "tflite": ParserSpec(

@@ -12,9 +12,9 @@ from converter.options.request import Request
 from converter.plugins import load
 from converter.runtime.frameworks import Framework
 from converter.runtime.interpreter import interpreter
-from parsers.pytorch.framework import PYTORCH
-from parsers.tensorflow.framework import TENSORFLOW
-from parsers.tflite.framework import LITERT
+from parsers.pytorch.spec import PYTORCH
+from parsers.tensorflow.spec import TENSORFLOW
+from parsers.tflite.spec import LITERT
 from tests.acceptance.cli import modelyard
 from tests.foreign.environments import claim
 

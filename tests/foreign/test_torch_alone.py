@@ -13,7 +13,7 @@ import pytest
 from converter.errors import DependencyError
 from converter.ir.model import Model
 from converter.runtime.interpreter import interpreter
-from parsers.pytorch.framework import PYTORCH
+from parsers.pytorch.spec import PYTORCH
 from tests.acceptance.cli import modelyard
 from tests.foreign.environments import bare, claim, snapshot
 from tests.foreign.test_torch import NET

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from parsers.huggingface.framework import HUGGINGFACE
+from parsers.huggingface.spec import HUGGINGFACE
 from parsers.keras.parser import KERAS
-from parsers.pytorch.framework import PYTORCH
-from parsers.tflite.framework import LITERT
+from parsers.pytorch.spec import PYTORCH
+from parsers.tflite.spec import LITERT
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build" / "hostile"

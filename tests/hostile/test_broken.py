@@ -229,6 +229,36 @@ FRAMEWORKS: dict[str, tuple[Maker, int, str]] = {
 }  # fmt: skip
 
 
+NOISE = b"\x93garbage\x1c" * 30
+TREES, LEARNER = b"tree\nversion=v4\n", b'{"learner": {"a": 1}}'
+GARBAGE: dict[str, tuple[int, str]] = {
+    "m.skops": (3, "File is not a zip file"),
+    "other.skops": (3, "it has no schema.json"),
+    "m.txt": (3, "it is cut short, or holds no trees"),
+    "m.json": (3, "it is cut short, or holds no booster"),
+    "m.ubj": (3, "it is cut short, or holds no booster"),
+    "m.tflite": (3, "it has no TFL3 mark"),
+    "m.mlmodel": (3, "damaged, encrypted, or no Core ML model"),
+    "m.keras": (2, "neither a .keras archive nor an HDF5 file"),
+    "m.h5": (2, "neither a .keras archive nor an HDF5 file"),
+    "cut.keras": (3, "its end is missing"),
+}
+HEADS = {"other.skops": zipped({"a": b"b"}), "m.txt": TREES, "m.json": LEARNER,
+         "m.ubj": b"{L\0\0\0\0\0\0\0\x07learner", "cut.keras": b"PK\x03\x04"}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GARBAGE)
+def test_garbage_is_told_without_opening_it(name: str, tmp_path: Path) -> None:
+    """So that a dry run says of it what a run says: it opens no model."""
+    code, says = GARBAGE[name]
+    (tmp_path / name).write_bytes(HEADS.get(name, NOISE))
+    planned, run = (
+        command("convert", name, option, cwd=tmp_path, code=code).err
+        for option in ("--dry-run", "--no-bench")
+    )
+    assert says in planned and planned == run
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("make", "code", "says"), FRAMEWORKS.values(), ids=FRAMEWORKS)
 def test_in_frameworks(make: Maker, code: int, says: str, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors import torch as safetensors_torch
 from scipy import sparse
 from sklearn import ensemble, neighbors, svm
 
@@ -197,6 +198,31 @@ def test_pickles_that_are_padded(data: bytes, form: str, tmp_path: Path) -> None
     packed = zipped({"m/data.pkl": data}, zipfile.ZIP_DEFLATED)
     (tmp_path / "m.pt").write_bytes(packed if form == "zip" else data)
     assert contents.kind_of(tmp_path / "m.pt") == contents.PADDED
+
+
+NUMBERS = b'{"a": [%s]}' % b",".join([b"1"] * 4_000_000)
+CONFIG = b'{"model_type": "bert", "architectures": ["BertModel"], '
+FOLDERS = {
+    "config.json": (CONFIG + NUMBERS[1:], "config.json has more than 1,000,000 values"),
+    "tokenizer.json": (NUMBERS, "tokenizer.json has more than 3,000,000 values"),
+    "tokenizer_config.json": (NUMBERS, "tokenizer_config.json has more than 1,000,000 values"),
+    "labels": (CONFIG + b'"num_labels": 2000000}', "asks for 2,000,000 labels"),
+}
+
+
+@pytest.mark.parametrize(("name", "data", "says"), [(n, *f) for n, f in FOLDERS.items()],
+                         ids=FOLDERS)  # fmt: skip
+def test_a_folder_of_many_numbers(name: str, data: bytes, says: str, tmp_path: Path) -> None:
+    """Nothing of it becomes objects, here or in the framework's process."""
+    folder = tmp_path / "hf"
+    folder.mkdir()
+    weights = torch.nn.Linear(2, 2).state_dict()
+    safetensors_torch.save_file(weights, folder / "model.safetensors")
+    (folder / "config.json").write_bytes(CONFIG[:-2] + b"}")
+    (folder / name.replace("labels", "config.json")).write_bytes(data)
+    (folder / "trainer_state.json").write_bytes(NUMBERS)  # of no model's
+    said = command("convert", "hf", "--no-bench", cwd=tmp_path, code=3)
+    assert says in said.err and len(said.err) < 500
 
 
 def test_bytes_in_a_pickle_are_not_read(tmp_path: Path) -> None:

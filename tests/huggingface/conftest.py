@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from converter.runtime.worker import Worker
-from parsers.huggingface.framework import HUGGINGFACE
 from parsers.huggingface.source import offline
+from parsers.huggingface.spec import HUGGINGFACE
 from tests.frameworks import framework
 
 Load = Callable[..., dict[str, Any]]

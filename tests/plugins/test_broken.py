@@ -63,6 +63,7 @@ def test_one_that_is_named_is_an_error(tmp_path: Path, model: Path, option: str,
     assert "'bad' of modelyard-bad can't be loaded" in done.err and WHY[kind] in done.err
 
 
+@pytest.mark.slow
 def test_doctor_shows_each_with_its_error(tmp_path: Path) -> None:
     told = modelyard("doctor", "--json", cwd=tmp_path, env=installed(tmp_path, *CODE)).json
     for kind, why in WHY.items():

@@ -8,7 +8,7 @@ import onnxruntime
 import pytest
 
 from converter.runtime.worker import Worker
-from parsers.sklearn.framework import SKLEARN
+from parsers.sklearn.spec import SKLEARN
 from tests.frameworks import framework, outputs
 
 

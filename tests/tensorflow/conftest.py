@@ -14,8 +14,8 @@ from converter.options.request import Request
 from converter.runtime.ort import OrtSession
 from converter.runtime.worker import Worker
 from parsers.tensorflow import source as tensorflow_source
-from parsers.tensorflow.framework import TENSORFLOW
 from parsers.tensorflow.parser import TensorFlowParser
+from parsers.tensorflow.spec import TENSORFLOW
 from tests.frameworks import framework
 
 Arrays = dict[str, np.ndarray[Any, Any]]

@@ -16,10 +16,10 @@ from converter.options.request import Request
 from converter.runtime.ort import OrtSession
 from converter.runtime.session import Session
 from converter.runtime.worker import Worker
-from parsers.tflite.framework import LITERT
 from parsers.tflite.parser import TfliteParser
 from parsers.tflite.reader import read
 from parsers.tflite.source import TfliteSource
+from parsers.tflite.spec import LITERT
 from tests.frameworks import framework, outputs
 from tests.tflite.build import File, adder, counter
 from tests.tflite.litert import Stepped

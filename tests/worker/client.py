@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from parsers.pytorch.framework import PYTORCH
+from parsers.pytorch.spec import PYTORCH
 
 MAIN = Path(__file__).resolve().parents[2] / "parsers" / "worker" / "main.py"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from parsers.pytorch.framework import PYTORCH
+from parsers.pytorch.spec import PYTORCH
 
 from .client import MAIN, Client, Failure
 from .conftest import Write, export, spec

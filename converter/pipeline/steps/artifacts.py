@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from converter import plugins
 from converter.analysis.batch import Array, Ran
@@ -28,7 +28,6 @@ from converter.check.task_metrics import choose_metrics
 from converter.check.trying import Answered, Trier, magnitudes, parted, rows_in, run_probes
 from converter.check.unsteady import Unsteady, run_shaken
 from converter.diff.stage import Stage
-from converter.diff.where import Outputs
 from converter.errors import ModelError, UnsupportedError, from_os_error
 from converter.files.digest import digest_of, file_digest
 from converter.ir.dependence import constant_outputs, integral_outputs
@@ -49,6 +48,9 @@ from converter.samples import Sample, Samples
 from converter.verify import Probe, build_probes, effort, verify_rewrites
 from converter.verify.probes import BUDGET as FOLLOWED
 from converter.verify.probes import contents
+
+if TYPE_CHECKING:
+    from converter.diff.where import Outputs
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ from ...worker.errors import WorkerError
 from ...worker.packages import require
 from . import config as keras_config
 
-_HDF5 = b"\x89HDF\r\n\x1a\n"
 _CONFIG_BYTES = 256 * 1024 * 1024
 
 
@@ -31,30 +30,12 @@ class Content:
 
 
 def read(file: Path) -> Content:
-    """The configuration of a file, whatever its suffix.
+    """The configuration of a file, an archive or HDF5 whatever its suffix.
 
     Raises usage for a file that holds no model (weights alone, something else in HDF5), source
     for a damaged one, untrusted for one that leads outside itself.
     """
-    if zipfile.is_zipfile(file):
-        return _read_archive(file)
-    if _is_hdf5(file):
-        return _read_hdf5(file)
-    with file.open("rb") as stream:
-        head = stream.read(4)
-    if head[:2] == b"PK":
-        raise WorkerError("source", f"{file.name} is a damaged archive: its end is missing")
-    raise WorkerError("usage", f"{file.name} is neither a .keras archive nor an HDF5 file")
-
-
-def _is_hdf5(file: Path) -> bool:
-    """HDF5's signature stands at the start, or after a block whose size is a power of two."""
-    with file.open("rb") as stream:
-        for offset in (0, 512, 1024, 2048, 4096):
-            stream.seek(offset)
-            if stream.read(8) == _HDF5:
-                return True
-    return False
+    return _read_archive(file) if zipfile.is_zipfile(file) else _read_hdf5(file)
 
 
 def _parsed(file: Path, text: Any) -> dict[str, Any]:
