@@ -201,12 +201,13 @@ class Surroundings:
         beside = note["beside"]
         return beside is not None and all(_sketch(self._path(n)) == k for n, k in beside.items())
 
-    def _beside(self, folders: Iterable[Path]) -> dict[str, str] | None:
+    def _beside(self, folders: Collection[Path]) -> dict[str, str] | None:
+        tops = [f for f in folders if not any(o in f.parents for o in folders)]
+        files = [*islice(chain.from_iterable(map(_files, tops)), MOST + 1)]
+        if len(files) > MOST:
+            return None
         found: dict[str, str] = {}
-        several = (islice(_files(folder), MOST + 1) for folder in folders)
-        for path in dict.fromkeys(chain.from_iterable(several)):
-            if len(found) == MOST:
-                return None
+        for path in files:
             with suppress(OSError):  # gone meanwhile, or nobody's to read
                 found[self._name(path)] = _sketch(path)
         return found
