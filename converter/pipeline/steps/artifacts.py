@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from converter import plugins
 from converter.analysis.batch import Array, Ran
@@ -27,8 +27,6 @@ from converter.check.shipping import Chosen, Shipped, choose, ship
 from converter.check.task_metrics import choose_metrics
 from converter.check.trying import Answered, Trier, magnitudes, parted, rows_in, run_probes
 from converter.check.unsteady import Unsteady, run_shaken
-from converter.diff.stage import Stage
-from converter.diff.where import Outputs
 from converter.errors import ModelError, UnsupportedError, from_os_error
 from converter.files.digest import digest_of, file_digest
 from converter.ir.dependence import constant_outputs, integral_outputs
@@ -49,6 +47,10 @@ from converter.samples import Sample, Samples
 from converter.verify import Probe, build_probes, effort, verify_rewrites
 from converter.verify.probes import BUDGET as FOLLOWED
 from converter.verify.probes import contents
+
+if TYPE_CHECKING:
+    from converter.diff.stage import Stage
+    from converter.diff.where import Outputs
 
 
 @dataclass(frozen=True)
@@ -264,6 +266,8 @@ class Check(StepAction):
 
     def _stages(self, step: Step, artifact: Artifact) -> list[Stage]:
         """What the steps before it made, and the artifact."""
+        from converter.diff.stage import Stage
+
         read, simplified = (self.done.result(name).model for name in ("parse", "simplify"))
         lowered = self.done.result(step.model).model
         scratch = self.work.scratch / f"where-{artifact.target}-{artifact.precision}"
