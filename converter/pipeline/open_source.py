@@ -15,7 +15,6 @@ from converter.files.reading import reading
 from converter.files.scrub import base_name
 from converter.ir.model import LAYOUT_CHANGES
 from converter.options.request import Request
-from converter.pipeline.layout import LaidOut
 from converter.pipeline.live_models import is_live
 from converter.protocols.parser import Parser, Source, Tokenizing
 from converter.protocols.wrapped import ReadSource
@@ -24,6 +23,7 @@ from converter.runtime.session import Progress, Session
 if TYPE_CHECKING:
     from converter.check.answers import Once
     from converter.ir.model import Model
+    from converter.pipeline.layout import LaidOut
 
 
 class OpenSource:
@@ -47,6 +47,7 @@ class OpenSource:
         self._again: Callable[[Session], None] | None = None
         self._own: Source | None = None
         self._source: Source | None = None
+        self._laid_out: LaidOut | None = None
         self._session: Session | None = None
         self._tokens: dict[str, list[dict[str, list[int]]]] = {}
 
@@ -69,8 +70,11 @@ class OpenSource:
             from converter.pipeline.fixed import FixedSource
 
             source = FixedSource(source, self._request.fix)
-        layout = self._request.layout
-        return LaidOut(source, layout) if layout else source
+        if self._request.layout:
+            from converter.pipeline.layout import LaidOut
+
+            source = self._laid_out = LaidOut(source, self._request.layout)
+        return source
 
     def while_reading(self) -> AbstractContextManager[None]:
         """Around what reads the source's bytes; see :func:`converter.files.reading.reading`."""
@@ -88,8 +92,8 @@ class OpenSource:
         source = self.source()
         with self._lock:
             if self._session is None:
-                if read is not None and isinstance(source, LaidOut):
-                    source.changes = read.source.get(LAYOUT_CHANGES)
+                if read is not None and self._laid_out is not None:
+                    self._laid_out.changes = read.source.get(LAYOUT_CHANGES)
                 opened = source.reference()
                 if self._again is not None:
                     self._again(opened)

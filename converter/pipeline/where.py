@@ -14,7 +14,6 @@ from converter.check.gates import Limits
 from converter.check.matching import Matching
 from converter.check.output_gates import judge_variation
 from converter.check.reference import ReferenceOutputs
-from converter.diff.stage import Stage
 from converter.errors import ModelyardError
 from converter.files.reading import reading
 from converter.ir.model import Model, TensorSpec
@@ -24,6 +23,7 @@ from converter.runtime.session import Progress, Session
 from converter.samples import Sample
 
 if TYPE_CHECKING:
+    from converter.diff.stage import Stage
     from converter.diff.where import Outputs
 
 SAMPLES = 2

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from converter.commands.opened import resolve
-from converter.pipeline.surroundings import Surroundings
+from converter.pipeline.readings import Surroundings
 from converter.pipeline.work import find_parser
 from tests.acceptance.cli import images, modelyard, small_cnn
 

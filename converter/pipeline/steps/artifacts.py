@@ -27,7 +27,6 @@ from converter.check.shipping import Chosen, Shipped, choose, ship
 from converter.check.task_metrics import choose_metrics
 from converter.check.trying import Answered, Trier, magnitudes, parted, rows_in, run_probes
 from converter.check.unsteady import Unsteady, run_shaken
-from converter.diff.stage import Stage
 from converter.errors import ModelError, UnsupportedError, from_os_error
 from converter.files.digest import digest_of, file_digest
 from converter.ir.dependence import constant_outputs, integral_outputs
@@ -50,6 +49,7 @@ from converter.verify.probes import BUDGET as FOLLOWED
 from converter.verify.probes import contents
 
 if TYPE_CHECKING:
+    from converter.diff.stage import Stage
     from converter.diff.where import Outputs
 
 
@@ -266,6 +266,8 @@ class Check(StepAction):
 
     def _stages(self, step: Step, artifact: Artifact) -> list[Stage]:
         """What the steps before it made, and the artifact."""
+        from converter.diff.stage import Stage
+
         read, simplified = (self.done.result(name).model for name in ("parse", "simplify"))
         lowered = self.done.result(step.model).model
         scratch = self.work.scratch / f"where-{artifact.target}-{artifact.precision}"
