@@ -21,13 +21,12 @@ from converter.errors import (
     UsageError,
     from_os_error,
 )
-from converter.options.parts import OF_ALL, of_part, require_name, require_parts
+from converter.options.parts import OF_ALL, Whole, of_part, require_name, require_parts
 from converter.options.recipe import find_recipe, make_request
 from converter.options.request import Request
 from converter.options.unused_options import without_effect
 from converter.options.values import require_known
 from converter.pipeline.cache import Cache
-from converter.pipeline.parts import Whole
 from converter.pipeline.plan import Plan, plan, require_calibration_samples
 from converter.pipeline.plan import require_known as require_plannable
 from converter.pipeline.reads import paths_read

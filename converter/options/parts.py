@@ -9,10 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from converter.errors import ModelyardError, UsageError
 from converter.files.output_guard import NAME, REPORT, STEPS
+
+if TYPE_CHECKING:
+    from converter.options.request import Request
 
 OF_ALL = ("out", "overwrite", "keep_going", "dry_run", "offline", "cache")
 """Options of a whole run, which no part has for itself."""
@@ -87,3 +91,18 @@ def of_part(name: str) -> Iterator[None]:
     except ModelyardError as error:
         named(error, name)
         raise
+
+
+@dataclass(frozen=True)
+class Whole:
+    """What all parts of an output have together.
+
+    Attributes:
+        title: The output's name.
+        request: The options that are of all parts.
+        unread: Why parts couldn't be read at all, by name; with ``--keep-going``.
+    """
+
+    title: str
+    request: Request
+    unread: Mapping[str, ModelyardError] = field(default_factory=dict)

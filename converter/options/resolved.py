@@ -23,3 +23,10 @@ def has_grouped_tables(request: Request) -> bool:
     """Whether palettized weights may have a table for each group of channels in every target."""
     targets = (plugins.load("emitters", name) for name in request.to)
     return all(target.has_grouped_tables(request) for target in targets)
+
+
+def tells_of_images(request: Request) -> bool:
+    """Whether an option says how images become the model's input."""
+    plain = Request(request.source)
+    names = (name for name in vars(plain) if name.startswith("image_"))
+    return any(request.value(name) != plain.value(name) for name in names)

@@ -3,26 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 
-from converter.errors import ModelyardError
-from converter.options.request import Request
 from converter.report.model import Alert, PartReport, Report, SourceReport
-
-
-@dataclass(frozen=True)
-class Whole:
-    """What all parts of an output have together.
-
-    Attributes:
-        title: The output's name.
-        request: The options that are of all parts.
-        unread: Why parts couldn't be read at all, by name; with ``--keep-going``.
-    """
-
-    title: str
-    request: Request
-    unread: Mapping[str, ModelyardError] = field(default_factory=dict)
 
 
 def joined(title: str, reports: Mapping[str, Report], failed: Mapping[str, PartReport]) -> Report:

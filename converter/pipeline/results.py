@@ -18,9 +18,9 @@ from converter.ir.edit import count_of
 from converter.ir.listing import ModelListing
 from converter.ir.model import Model, PassRecord
 from converter.machine import describe_machine
-from converter.options.parts import named
+from converter.options.parts import Whole, named
 from converter.options.request import Request
-from converter.options.resolved import io_dtype_of
+from converter.options.resolved import io_dtype_of, tells_of_images
 from converter.options.unused_options import without_effect
 from converter.passes.base import STANDARD_DOMAINS, used_domains
 from converter.passes.libraries.tools import depends_on_machine
@@ -33,7 +33,6 @@ from converter.pipeline.manifest import (
     write_manifest,
 )
 from converter.pipeline.outcome import Outcome
-from converter.pipeline.parts import Whole, joined
 from converter.pipeline.plan import Step
 from converter.pipeline.precision_shares import add_sizes, count
 from converter.pipeline.publish_journal import Journal
@@ -63,7 +62,6 @@ from converter.report.model import (
 from converter.report.readme import write_readme
 from converter.samples import Samples
 from converter.samples.base import sizes_in
-from converter.samples.images import declared_picture
 from converter.text import words
 
 if TYPE_CHECKING:
@@ -144,6 +142,8 @@ def _joined(outcomes: Sequence[Outcome], reports: Mapping[str, Report], whole: W
     """The report of all parts; of a request without parts, its one."""
     if not outcomes[0].part:
         return reports[""]
+    from converter.pipeline.parts import joined
+
     failed = {outcome.part: _failed(outcome) for outcome in outcomes if not outcome.is_told}
     for name, error in whole.unread.items():
         why = error.message.removeprefix(f"{name}: ")
@@ -406,7 +406,11 @@ def _framework(outcome: Outcome, source: Mapping[str, Any]) -> str:
 def _declared(outcome: Outcome, model: Model) -> Declaration | None:
     """How users' files become the model's inputs, and its outputs answers, as far as is known."""
     samples: Samples = outcome.run.result("samples")
-    picture = samples.picture or declared_picture(model.inputs, outcome.request, {})
+    picture = samples.picture
+    if picture is None and tells_of_images(outcome.request):
+        from converter.samples.images import declared_picture
+
+        picture = declared_picture(model.inputs, outcome.request, {})
     texts = model.source.get("texts", {})
     along = texts.get("file") in outcome.work.identity.assets
     sentence = sentence_of(model.inputs, texts) if along else None

@@ -18,7 +18,7 @@ from converter.ir.model import TensorSpec
 VERSION = 1
 
 _OF = {"tokens": "ids", "mask": "attention_mask", "segments": "type_ids"}
-"""What of an ``Encoding`` of the package tokenizers an input takes, by what the input means."""
+"""What of an ``Encoding`` of a tokenizer's an input takes, by what the input means."""
 
 
 class _Data(BaseModel):
@@ -71,7 +71,7 @@ class Sentence(_Data):
     """A text, or two, become the model's inputs by its own tokenizer.
 
     Attributes:
-        file: The tokenizer's, as the package tokenizers reads it, in the output's folder.
+        file: The tokenizer's, in the output's folder.
         longest: How many tokens a text is cut to; None for none.
         length: How many it is filled up to; None where the model takes any number.
         inputs: The model's inputs.

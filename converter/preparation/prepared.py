@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,9 @@ _ORDER = [2, 1, 0, 3]
 """The channels of RGBA as BGRA has them."""
 
 _BYTE = 1 / 255
+
+_LIBRARY = "tokenizers"
+"""What reads a tokenizer's file."""
 
 
 def table_of(picture: Picture) -> Array:
@@ -62,18 +66,18 @@ def text_arrays(sentence: Sentence, folder: Path, text: str, pair: str | None) -
         text, pair: The texts.
 
     Raises:
-        DependencyError: The package tokenizers isn't there.
+        DependencyError: What reads the tokenizer's file isn't installed.
     """
     try:
-        from tokenizers import Tokenizer
+        library = import_module(_LIBRARY)
     except ImportError as error:
         raise DependencyError(
-            "a text needs the package tokenizers", hint="pip install tokenizers"
+            f"a text needs the package {_LIBRARY}", hint=f"pip install {_LIBRARY}"
         ) from error
     file = folder / sentence.file
     if not file.is_file():
         raise UsageError(f"{file} isn't there, which makes tokens of a text")
-    tokenizer = Tokenizer.from_file(str(file))
+    tokenizer = library.Tokenizer.from_file(str(file))
     tokenizer.no_padding()
     if sentence.longest is None:
         tokenizer.no_truncation()

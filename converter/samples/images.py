@@ -330,19 +330,15 @@ def _together(labels: list[Any]) -> Array | None:
 def declared_picture(
     inputs: Sequence[TensorSpec], request: Request, sizes: Mapping[str, int]
 ) -> Picture | None:
-    """How an image becomes a model's only input, where no sample is one: as the options of images
-    say, where some are given; None where none is, or they don't fit.
+    """How an image becomes a model's only input, as the options of images say; None where they
+    don't fit: samples of another kind leave them without effect.
 
     Args:
         inputs: The model's.
         request: Its ``image_*``.
         sizes: Sizes of free dimensions.
     """
-    plain = Request(request.source)
-    names = [name for name in vars(plain) if name.startswith("image_")]
-    if all(request.value(name) == plain.value(name) for name in names):
-        return None
     try:
         return ImagePlan(inputs, request, sizes).picture
-    except UsageError:  # samples of another kind may leave the options without effect
+    except UsageError:
         return None
