@@ -4,7 +4,7 @@
     def relu(context: Context, node: onnx_ir.Node) -> None:
         ...
 
-A lowering that can't take a node raises :class:`~emitters.lowering.refused.Refused`, with the
+A lowering that can't take a node raises :class:`~converter.ir.refused.Refused`, with the
 reason and what to do.
 """
 

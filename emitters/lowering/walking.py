@@ -8,8 +8,7 @@ import onnx_ir
 
 from converter.errors import Unsupported
 from converter.ir.edit import is_op
-from converter.ir.refused import Refused
-from emitters.lowering.refused import RefusedInside
+from converter.ir.refused import Refused, RefusedInside
 
 _REFUSED = "lowering-refused"
 

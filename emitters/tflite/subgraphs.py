@@ -29,7 +29,7 @@ import numpy as np
 import onnx_ir
 
 from converter.errors import Unsupported
-from emitters.lowering.refused import RefusedInside
+from converter.ir.refused import RefusedInside
 from emitters.lowering.walking import is_refused
 from emitters.tflite.context import Context
 from emitters.tflite.graph import DataType, Shape, Subgraph, Tensor

@@ -21,7 +21,6 @@ from converter.ir.symbols import (
     symbols_of,
 )
 from converter.options.inputs import InputSpec, fixed_to_one
-from parsers.generated_names import readable_names
 
 
 @dataclass(frozen=True)
@@ -229,6 +228,8 @@ def _misfit(value: onnx_ir.Value, spec: InputSpec, why: str) -> UsageError:
 
 def _readable(model: Model) -> dict[onnx_ir.Value, str]:
     """The inputs and outputs with generated names, and what they become."""
+    from parsers.generated_names import readable_names  # TensorFlow's sources alone have them
+
     values = list(dict.fromkeys([*free_inputs(model.graph), *model.graph.graph.outputs]))
     names = readable_names([value.name or "" for value in values])
     return {value: names[value.name or ""] for value in values if names[value.name or ""]}

@@ -9,7 +9,7 @@ import onnx_ir
 
 from converter.errors import Unsupported
 from converter.ir.edit import constant_tensor
-from converter.ir.refused import Refused
+from converter.ir.refused import Refused, RefusedInside
 from emitters.coreml import limits
 from emitters.coreml.blocks import cond
 from emitters.coreml.context import Context, Var, free
@@ -17,7 +17,6 @@ from emitters.coreml.lowering import lower_nodes
 from emitters.coreml.registry import lowers
 from emitters.coreml.types import Array
 from emitters.lowering.plans.control import need_same_rank, need_tensors
-from emitters.lowering.refused import RefusedInside
 
 WRITTEN_NODES, WRITTEN_ELEMENTS = 256, 1 << 18
 """Most nodes of a loop that is written out round by round, and elements of its constants."""
