@@ -180,6 +180,25 @@ def test_what_is_damaged_is_named_and_goes(name: str, way: Callable[[Path], obje
     assert add(kept, "abcd") == made and cache.Cache().find("abcd") == made
 
 
+def _refused(folder: Path) -> str:
+    raise KeyError("of another kind")
+
+
+@pytest.mark.parametrize("load", [_refused, lambda folder: None])
+def test_what_cannot_be_read_counts_as_none(load: Callable[[Path], str | None]) -> None:
+    """Whole as it may be: whatever kind of result it is, it goes, and is named."""
+    kept = cache.Cache()
+    assert kept.load("abcd", load) is None and not kept.damaged
+    for text in ("first", "second"):
+        kept.save("abcd", lambda folder, text=text: (folder / "file").write_text(text))  # type: ignore[misc]
+        assert kept.load("abcd", lambda folder: (folder / "file").read_text()) == "first"
+    assert kept.load("abcd", load) is None and kept.damaged == ["steps/ab/abcd"]
+    assert kept.find("abcd") is None
+    add(kept, "abcd")
+    with pytest.raises(ZeroDivisionError):  # a bug is no damage
+        kept.load("abcd", lambda folder: str(1 // 0))
+
+
 def test_what_is_no_folder_makes_way_for_the_entry(own_cache: Path) -> None:
     place = own_cache / "steps/ab/abcd"
     place.parent.mkdir(parents=True)

@@ -119,8 +119,6 @@ class ModelAction(StepAction):
 class Parse(ModelAction):
     """The source becomes a Model; what it depends on is only known once it has been read."""
 
-    _reading = True
-
     @property
     def request(self) -> Request:
         """What was asked for: nobody knows of sizes yet."""
@@ -131,11 +129,11 @@ class Parse(ModelAction):
         opened = self.work.opened
         opened.progress = progress
         progress(f"reading {self.work.name}")
-        source = opened.source()
+        source, read = opened.source(), threading.Event()
         if self.work.parser.framework is not None and not is_live(self.request.source):
-            threading.Thread(target=self._ready, args=(step,), daemon=True).start()
+            threading.Thread(target=self._ready, args=(step, read), daemon=True).start()
         model = source.parse()
-        self._reading = False
+        read.set()
         allow_links(model.graph, self.work.scratch)
         with opened.while_reading():
             model.graph = plugins.load("passes", "normalize")(model.graph).model
@@ -150,7 +148,7 @@ class Parse(ModelAction):
         self.work.start_tools(step)
         return Made(model, warnings, reading=reading)
 
-    def _ready(self, step: Step) -> None:
+    def _ready(self, step: Step, read: threading.Event) -> None:
         """Has the targets import what they need, and then the simplifiers, here and in their own
         process, while the framework traces in its own, on one core."""
         with suppress(Exception):  # whatever is wrong, the step that needs it says it too
@@ -159,7 +157,7 @@ class Parse(ModelAction):
             self.work.start_tools(step)
             if self.request.simplify:
                 importlib.import_module("onnxscript.optimizer")
-            if self._reading:  # no graph is here yet
+            if not read.is_set():  # no graph is here yet
                 settle()
 
     def _refuse_early(self, model: Model) -> None:
