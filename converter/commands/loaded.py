@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -42,21 +42,24 @@ class Loaded:
         self._session = session
         self._types = {spec.name: dtype_from_name(spec.dtype).numpy() for spec in session.inputs}
 
-    def __call__(self, *arrays: Any, **named: Any) -> dict[str, Array]:
-        """Outputs by name; of a user's file, an :class:`Answer`.
+    def __call__(self, *arrays: Any, **named: Any) -> Any:
+        """Outputs by name; of a user's file, an :class:`Answer`, of a list of files a list.
 
         Args:
-            *arrays: The inputs in order, or one mapping of them by name. Or a picture (its path or
-                its bytes) or a text, which become the inputs as the samples did.
+            *arrays: The inputs in order, or one mapping of them by name, or a table with their
+                columns (pandas). Or a picture (its path or its bytes) or a text, which become the
+                inputs as the samples did, or a list of such.
             **named: Inputs by name.
 
         Raises:
             UsageError: An input is missing, there is none of that name, or a type doesn't fit.
             ModelError: The runtime refuses the arrays.
         """
-        takes_text = any(spec.dtype == "string" for spec in self.inputs)
-        if len(arrays) == 1 and is_file(arrays[0]) and not takes_text:
-            return self.ask(arrays[0])
+        if len(arrays) == 1 and not any(spec.dtype == "string" for spec in self.inputs):
+            if is_file(arrays[0]):
+                return self.ask(arrays[0])
+            if isinstance(arrays[0], list) and arrays[0] and all(map(is_file, arrays[0])):
+                return self.ask_all(arrays[0])
         feeds = self._feeds(arrays, named)
         if feeds.keys() != self._types.keys():
             missing = [name for name in self._types if name not in feeds]
@@ -83,26 +86,66 @@ class Loaded:
             DependencyError: What prepares it isn't installed.
             ModelError: The runtime refuses it.
         """
+        return self.ask_all([value])[0]
+
+    def ask_all(self, values: Sequence[Any]) -> list[Answer]:
+        """What the model says of each of several files, in as few runs as it takes.
+
+        Args:
+            values: As for :meth:`ask`.
+
+        Raises:
+            As :meth:`ask`.
+        """
         if self._preparing is None:
             raise UsageError(
                 f"nothing says how a file becomes an input of {self.title}",
                 hint="Convert with samples of the kind that users send, or with --image-size, "
                 "--image-mean, --image-std: what is known of them goes along. Or give arrays.",
             )
-        made = self._preparing.rows(value, self.title)
-        feeds = {name: self._typed(name, array) for name, array in made.items()}
-        unbatched = {
-            spec.name for spec in self.inputs if len(spec.shape or ()) < feeds[spec.name].ndim
+        rows = [self._preparing.rows(value, self.title) for value in values]
+        alike = len({tuple(array.shape for array in row.values()) for row in rows}) == 1
+        free = all(isinstance((spec.shape or (1,))[0], str) for spec in self.inputs)
+        if not (alike and free):
+            return [self._answer(self._run(row), 0) for row in rows]
+        outputs = self._run({n: np.concatenate([row[n] for row in rows]) for n in rows[0]})
+        return [self._answer(outputs, index, len(rows)) for index in range(len(rows))]
+
+    def _run(self, rows: Mapping[str, Array]) -> dict[str, Array]:
+        """Outputs of prepared rows; of a model without a batch, of the one row."""
+        ranks = {spec.name: len(spec.shape or ()) for spec in self.inputs}
+        return self._session.run({
+            name: self._typed(name, array if array.ndim == ranks[name] else array[0])
+            for name, array in rows.items()
+        })  # fmt: skip
+
+    def _answer(self, outputs: Mapping[str, Array], index: int, of: int = 1) -> Answer:
+        """The answer for one row of several; outputs without that many rows are all of theirs."""
+        assert self._preparing is not None
+        own = {
+            name: array[index : index + 1] if of > 1 and array.shape[:1] == (of,) else array
+            for name, array in outputs.items()
         }
-        feeds = {name: array[0] if name in unbatched else array for name, array in feeds.items()}
-        return Answer(self._session.run(feeds), self._preparing.declared.answer)
+        return Answer(own, self._preparing.declared.answer)
 
     def _feeds(self, arrays: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
         if len(arrays) == 1 and isinstance(arrays[0], Mapping):
             return {**arrays[0], **named}
+        if len(arrays) == 1 and hasattr(arrays[0], "columns") and not named:
+            return self._columns(arrays[0])
         if len(arrays) > len(self.inputs):
             raise UsageError(f"{self.title} takes {len(self.inputs)} inputs, not {len(arrays)}")
         return {**dict(zip(self._types, arrays, strict=False)), **named}
+
+    def _columns(self, table: Any) -> dict[str, Any]:
+        """Inputs of a table's columns: each by its name, or all of them as the only input."""
+        names = [str(name) for name in table.columns]
+        if len(self.inputs) == 1 and self.inputs[0].name not in names:
+            return {self.inputs[0].name: table.to_numpy()}
+        known = {
+            spec.name: table[spec.name].to_numpy() for spec in self.inputs if spec.name in names
+        }
+        return {name: values[:, np.newaxis] for name, values in known.items()}
 
     def _typed(self, name: str, value: Any) -> Array:
         array = np.asarray(value)

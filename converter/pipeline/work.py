@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 SIZES = "sizes"
 """The key in :attr:`Model.source` of sizes for free dimensions, where a source suggests some."""
 
+IMAGES = "images"
+"""The key of options of images, where a source says how they become its input."""
+
 
 @dataclass(frozen=True, eq=False)
 class Work:
@@ -203,17 +206,21 @@ def sizes_of(request: Request, symbols: tuple[str, ...]) -> Mapping[str, int]:
 
 
 def sized(request: Request, model: Model) -> Request:
-    """A request with the sizes of free dimensions that a source suggests and nobody gave.
+    """A request with what a source suggests and nobody gave: sizes of free dimensions, and how
+    images become the model's input.
 
     Args:
         request: What was asked for.
         model: The source's, as it was read.
     """
-    known = model.source.get(SIZES, {})
-    if not known:
+    known, images = model.source.get(SIZES, {}), model.source.get(IMAGES, {})
+    if not known and not images:
         return request
     suggested = {name: size for name, size in known.items() if name in model.symbols}
-    return replace(request, dims={**suggested, **request.dims})
+    plain = Request(request.source)
+    open_ = {name: value for name, value in images.items()
+             if getattr(request, name) == getattr(plain, name)}  # fmt: skip
+    return replace(request, dims={**suggested, **request.dims}, **open_)
 
 
 def describe_versions() -> dict[str, Any]:

@@ -13,6 +13,7 @@ from converter.runtime.interpreter import interpreter
 from converter.runtime.session import Progress
 from converter.runtime.worker import Worker
 from parsers.huggingface.folder import Folder
+from parsers.huggingface.pictures import Unsaid, image_options
 from parsers.huggingface.request import huggingface
 from parsers.huggingface.spec import HUGGINGFACE
 from parsers.pytorch.source import TorchSource, typed_as
@@ -100,14 +101,21 @@ class HuggingFaceSource(TorchSource):
         }
 
     def _after_load(self) -> None:
-        request = self._request
-        means = _numbers(self._loaded["preprocessing"].get("image_mean"))
-        stds = _numbers(self._loaded["preprocessing"].get("image_std"))
         self._tell_sizes()
-        if means and stds and Path(request.samples or "").is_dir() and not request.image_mean:
+        self._images: dict[str, Any] = {}
+        if settings := self._loaded["preprocessing"]:
+            try:
+                self._images = image_options(settings)
+            except Unsaid as error:
+                self._warnings.append(
+                    "images aren't prepared as preprocessor_config.json says: no option says "
+                    f"{error}"
+                )
+                return
+            told = (f"--{n.replace('_', '-')} {_text(v)}" for n, v in self._images.items())
             self._warnings.append(
-                "the folder's preprocessor normalizes images and the samples aren't: "
-                f"--image-mean {means} --image-std {stds}"
+                "images are prepared as preprocessor_config.json says, where no option says "
+                f"otherwise: {' '.join(told)}"
             )
 
     def _tell_sizes(self) -> None:
@@ -157,6 +165,7 @@ class HuggingFaceSource(TorchSource):
             "attention": "eager",
             "sizes": self._loaded["sizes"],
             **self._texts(),
+            **({"images": self._images} if self._images else {}),
             "exporter": answer["exporter"],
         }
 
@@ -167,9 +176,9 @@ class HuggingFaceSource(TorchSource):
         return {"texts": {"file": file, **texts}} if held else {}
 
 
-def _numbers(values: object) -> str:
-    """A list of numbers as the command line takes them; empty for anything else."""
-    return ",".join(f"{value:g}" for value in values) if isinstance(values, list) else ""
+def _text(value: object) -> str:
+    """A value as the command line takes it."""
+    return ",".join(f"{v:g}" for v in value) if isinstance(value, list) else str(value)
 
 
 def offline(workdir: Path) -> dict[str, str]:

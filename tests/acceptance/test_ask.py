@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pandas
 import pytest
 from PIL import Image
 
@@ -58,6 +59,10 @@ def test_a_picture_becomes_labels(made: Path, artifact: str) -> None:
         assert answer.label == NAMES[order[0]] and answer.classes[0].index == order[0]
         for same in (str(file), file.read_bytes()):
             np.testing.assert_array_equal(net(same)["scores"], answer["scores"])
+        several = [made / f"photos/{index}.png" for index in (3, 7, 5)]
+        answers = net(several)
+        assert [item.label for item in answers] == [net(item).label for item in several]
+        np.testing.assert_allclose(answers[1]["scores"], answer["scores"], atol=1e-5)
 
 
 def test_what_is_no_picture_is_refused(made: Path, tmp_path: Path) -> None:
@@ -85,6 +90,23 @@ def test_a_model_of_which_nothing_is_known(tmp_path: Path) -> None:
         pytest.raises(modelyard.UsageError, match="nothing says how a file becomes an input"),
     ):
         net("cat.jpg")
+
+
+def test_a_table_s_columns_are_inputs(tmp_path: Path) -> None:
+    text = """g (float[batch, 1] age, float[batch, 1] height, float[batch, 1] weight)
+        => (float[batch, 1] index) { a = Mul(height, height) b = Div(weight, a)
+        index = Add(b, age) }"""
+    written(tmp_path / "m.onnx", text)
+    typed("convert m.onnx --no-bench --out out", tmp_path)
+    table = pandas.DataFrame({"height": [2.0, 1.0], "weight": [80.0, 20.0], "age": [1, 2]})
+    with modelyard.load(tmp_path / "out") as net:
+        assert net(table)["index"].tolist() == [[21.0], [22.0]]
+        with pytest.raises(modelyard.UsageError, match="missing: weight"):
+            net(table.drop(columns="weight"))
+    written(tmp_path / "x.onnx", "g (float[batch, 3] x) => (float[batch, 3] y) { y = Neg(x) }")
+    typed("convert x.onnx --no-bench --out one", tmp_path)
+    with modelyard.load(tmp_path / "one") as net:
+        assert net(table)["y"].tolist() == [[-2.0, -80.0, -1.0], [-1.0, -20.0, -2.0]]
 
 
 @pytest.mark.slow

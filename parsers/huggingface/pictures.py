@@ -1,0 +1,103 @@
+"""An image preprocessor's settings, as options of images say them.
+
+What the settings mean is transformers' ``image_processing_*`` (``resize``, ``center_crop``,
+``rescale``, ``normalize``, in that order); a file may nest them under ``image_processor``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+_FILTERS = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic"}
+"""By Pillow's numbers."""
+
+_SHORTEST = ("CLIP", "ChineseCLIP", "ConvNext", "MobileNet")
+_SQUARE = ("ViT", "DeiT", "Beit", "BEiT")
+"""What a size of one number is, by how the class's name begins."""
+
+_SAID = {"do_resize", "do_center_crop", "do_rescale", "do_normalize", "do_flip_channel_order"}
+_WITHOUT_EFFECT = {"do_convert_rgb", "do_reduce_labels"}
+"""Switches that options say, or that change nothing of a picture in RGB."""
+
+
+class Unsaid(Exception):
+    """No option says something of a preprocessor's."""
+
+
+def image_options(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a request that a preprocessor's settings come to.
+
+    Args:
+        settings: What ``preprocessor_config.json`` holds.
+
+    Raises:
+        Unsaid: It says what.
+    """
+    said = settings.get("image_processor")
+    settings = said if isinstance(said, Mapping) else settings
+    more = sorted(key for key, value in settings.items() if key.startswith("do_") and value
+                  and key not in _SAID | _WITHOUT_EFFECT)  # fmt: skip
+    if more or settings.get("rescale_offset") or settings.get("offset"):
+        raise Unsaid(", ".join(more) or "an offset of its rescaling")
+    found = {**_framing(settings), **_values(settings)}
+    if settings.get("do_flip_channel_order"):
+        found["image_color"] = "bgr"
+    return found
+
+
+def _framing(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """How it comes to its size."""
+    if not settings.get("do_resize", True):
+        raise Unsaid("do_resize: false")
+    resample = settings.get("resample")  # a class of theirs has its own where the file has none
+    if resample not in _FILTERS:
+        raise Unsaid(f"resample: {resample}")
+    found: dict[str, Any] = {"image_interpolation": _FILTERS[resample]}
+    resize = _size(settings.get("size"), str(settings.get("image_processor_type", "")))
+    if "crop_pct" in settings and isinstance(resize, int):  # ConvNeXT's own rule
+        if resize >= 384:
+            return {**found, "image_size": f"{resize}x{resize}"}
+        whole = int(resize / (settings["crop_pct"] or 224 / 256))
+        return {**found, "image_resize": str(whole), "image_size": f"{resize}x{resize}"}
+    if "do_center_crop" not in settings and "crop_size" in settings:
+        raise Unsaid("a crop_size without do_center_crop")
+    if settings.get("do_center_crop"):
+        crop = _size(settings.get("crop_size"), "ViT")
+        if isinstance(crop, int):
+            raise Unsaid(f"crop_size: {settings.get('crop_size')}")
+        told = str(resize) if isinstance(resize, int) else "x".join(map(str, resize))
+        return {**found, "image_resize": told, "image_size": "x".join(map(str, crop))}
+    if isinstance(resize, int):
+        raise Unsaid("a shortest edge without a crop, which leaves the size to the picture")
+    return {**found, "image_size": "x".join(map(str, resize))}
+
+
+def _size(size: Any, kind: str) -> int | tuple[int, int]:
+    """The shorter side's length, or height and width."""
+    if isinstance(size, int) and kind.startswith(_SHORTEST):
+        return size
+    if isinstance(size, int) and kind.startswith(_SQUARE):
+        return size, size
+    if isinstance(size, Mapping) and {*size} == {"height", "width"}:
+        return int(size["height"]), int(size["width"])
+    if isinstance(size, Mapping) and {*size} == {"shortest_edge"}:
+        return int(size["shortest_edge"])
+    raise Unsaid(f"size: {size}")
+
+
+def _values(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What becomes of pixels."""
+    found: dict[str, Any] = {}
+    factor = settings.get("rescale_factor", 1 / 255)
+    if not settings.get("do_rescale", True):
+        factor = 1.0
+    if abs(factor * 255 - 1) > 1e-6:  # else the usual one
+        found["image_scale"] = float(factor)
+    if settings.get("do_normalize", True):
+        for key in ("image_mean", "image_std"):
+            value = settings.get(key)
+            if not isinstance(value, list) or not all(isinstance(v, (int, float)) for v in value):
+                raise Unsaid(f"{key}: {value}")
+            found[key] = [float(v) for v in value]
+    return found
