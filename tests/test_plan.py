@@ -184,9 +184,7 @@ _OTHERS = re.compile("/child/|_backend/")
 TOLD = {
     ("emitters/serving/python/served.py", "io_dtype"),  # to refuse what emit made otherwise
     ("parsers/pytorch/source.py", "samples"),  # it runs code, and is known by what it gave
-    ("parsers/huggingface/source.py", "samples"),  # for a hint alone
-    ("parsers/huggingface/source.py", "image_mean"),
-    ("emitters/serving/batching.py", "batch"),  # these too
+    ("emitters/serving/batching.py", "batch"),  # for a hint alone
     ("converter/samples/images.py", "batch"),
 }
 """Readers of options that don't say so, each with why it may."""

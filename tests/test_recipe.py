@@ -64,6 +64,8 @@ def test_what_is_not_a_recipe_is_refused(tmp_path: Path, text: str) -> None:
     ("bench_batch: 4", "bench_batches", [4]),
     ("bench-batches: [1, 8]", "bench_batches", [1, 8]),
     ("image-mean: 0.5,0.5,0.5", "image_mean", [0.5, 0.5, 0.5]),
+    ("image-mean: imagenet", "image_mean", [0.485, 0.456, 0.406]),
+    ("image-std: [half]", "image_std", [0.5]),
     ("dim: seq=16", "dims", {"seq": 16}),
     ("dim: [seq=16, high=8]", "dims", {"seq": 16, "high": 8}),
     ("dims: {seq: 16}", "dims", {"seq": 16}),

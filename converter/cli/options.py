@@ -146,7 +146,8 @@ def _reader(
         try:
             if option.pairs:
                 return dict(_pair(item, kind) for item in items)
-            return [kind(item.strip()) if kind is not object else item for item in items]
+            items = option.spelled_out(items)
+            return [kind(str(item).strip()) if kind is not object else item for item in items]
         except ValueError as error:
             raise click.BadParameter(f"{error}", ctx, param) from error
 

@@ -118,8 +118,10 @@ class Given:
             return value
         if option.many and not option.pairs and isinstance(value, (str, int, float)):
             if option.split and isinstance(value, str):
-                return [part.strip() for part in value.split(",")]
+                return option.spelled_out([part.strip() for part in value.split(",")])
             return [value]
+        if option.named and isinstance(value, list):
+            return option.spelled_out(value)
         return str(value) if name == "batch" and isinstance(value, int) else value
 
     def _stored(self, name: str, value: Any) -> str:

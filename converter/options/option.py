@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 STEPS = (
@@ -38,6 +39,7 @@ class Option:
             nothing.
         values: A key of :data:`converter.options.values.VALUES`: the names that it takes.
         reads: Values of a plug-in's option are files.
+        named: Names that stand for several values.
     """
 
     flags: tuple[str, ...]
@@ -52,6 +54,12 @@ class Option:
     values: str = ""
     needs: str = ""
     reads: bool = False
+    named: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+
+    def spelled_out(self, items: Sequence[Any]) -> list[Any]:
+        """Values with what names stand for in their place."""
+        lists = (self.named.get(str(item).strip().lower(), (item,)) for item in items)
+        return [value for values in lists for value in values]
 
 
 def declared(
@@ -68,6 +76,7 @@ def declared(
     values: str = "",
     needs: str = "",
     reads: bool = False,
+    named: Mapping[str, tuple[float, ...]] = MappingProxyType({}),
 ) -> Any:
     """A field of a dataclass that is an option; its attributes are those of :class:`Option`.
 
@@ -89,6 +98,7 @@ def declared(
         values,
         needs,
         reads,
+        named,
     )
     if many:
         copy: Callable[[], Any] = partial(deepcopy, default)

@@ -171,14 +171,29 @@ class SampleOptions:
     )
     image_mean: list[float] = _images(
         "--image-mean",
-        "Subtracted, by channel, after the scale.",
+        "Subtracted, by channel, after the scale: numbers, or imagenet, clip, half.",
         [],
-        metavar="R,G,B",
+        metavar="R,G,B|NAME",
         split=True,
         usual=True,
+        named={
+            "imagenet": (0.485, 0.456, 0.406),
+            "clip": (0.48145466, 0.4578275, 0.40821073),
+            "half": (0.5,),
+        },
     )
     image_std: list[float] = _images(
-        "--image-std", "Divided by, by channel.", [], metavar="R,G,B", split=True, usual=True
+        "--image-std",
+        "Divided by, by channel: numbers, or imagenet, clip, half.",
+        [],
+        metavar="R,G,B|NAME",
+        split=True,
+        usual=True,
+        named={
+            "imagenet": (0.229, 0.224, 0.225),
+            "clip": (0.26862954, 0.26130258, 0.27577711),
+            "half": (0.5,),
+        },
     )
     image_color: str = _images(
         "--image-color", "Colour order.", "rgb", choices=("rgb", "bgr", "gray")

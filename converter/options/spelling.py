@@ -93,7 +93,7 @@ def _fitted(name: str, value: Any) -> Any:
     if option.split:
         given = [p for v in given for p in (v.split(",") if isinstance(v, str) else [v])]
         given = [v.strip() if isinstance(v, str) else v for v in given]
-    return [_plain(item, text) for item in given]
+    return [_plain(item, text) for item in option.spelled_out(given)]
 
 
 def _plain(value: Any, text: bool) -> Any:

@@ -65,6 +65,24 @@ def test_a_picture_becomes_labels(made: Path, artifact: str) -> None:
         np.testing.assert_allclose(answers[1]["scores"], answer["scores"], atol=1e-5)
 
 
+def test_usual_values_have_names(tmp_path: Path) -> None:
+    small_cnn(tmp_path / "m.onnx")
+    typed(
+        "convert m.onnx --no-bench --image-mean imagenet --image-std ImageNet --out out", tmp_path
+    )
+    made = modelyard.convert(tmp_path / "m.onnx", image_mean="imagenet", image_std="imagenet",
+                             bench=False, out=tmp_path / "other")  # fmt: skip
+    assert made.report is not None and made.report.declared is not None
+    (picture,) = made.report.declared.prepare
+    assert picture.kind == "picture" and picture.mean == (0.485, 0.456, 0.406)
+    with modelyard.load(tmp_path / "out") as net, modelyard.load(tmp_path / "other") as same:
+        Image.new("RGB", (20, 20), (200, 100, 50)).save(tmp_path / "a.png")
+        found = net(tmp_path / "a.png")["scores"]
+        np.testing.assert_array_equal(found, same(tmp_path / "a.png")["scores"])
+    said = typed("convert m.onnx --no-bench --image-mean imagenot --out out", tmp_path, code=2)
+    assert "imagenot" in said.err
+
+
 def test_what_is_no_picture_is_refused(made: Path, tmp_path: Path) -> None:
     (tmp_path / "cut.png").write_bytes((made / "photos/1.png").read_bytes()[:200])
     (tmp_path / "page.eps").write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n")

@@ -1,6 +1,7 @@
 """What changed since the last run is seen, and what didn't isn't made twice."""
 
 import json
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +104,8 @@ def test_a_source_that_is_data_is_known_by_its_contents(model: Path, tmp_path: P
 
 def test_which_sources_run_code(tmp_path: Path) -> None:
     (tmp_path / "net.py").write_text(FACTORY)
-    (tmp_path / "model.keras").write_bytes(b"")
+    with zipfile.ZipFile(tmp_path / "model.keras", "w") as archive:
+        archive.writestr("config.json", "{}")
     small_cnn(tmp_path / "model.onnx")
 
     def runs_code(name: str, *, trust: bool) -> bool:
