@@ -11,6 +11,7 @@ from typing import Any
 from jinja2 import Environment
 
 from converter.check.gates import numbers, told
+from converter.preparation.declared import Declaration, Picture
 from converter.report import svg
 from converter.report.layerwise_error import AlongReport
 from converter.report.model import ArtifactReport, Report
@@ -53,6 +54,7 @@ def page_environment() -> Environment:
     )
     environment.filters |= {name: getattr(words, name) for name in names}
     environment.filters |= {"plain": plain, "labelled": labelled, "ran_in": ran_in}
+    environment.filters["declared"] = declared
     environment.globals |= {
         "at_one": _at_one,
         "numbers": numbers,
@@ -97,6 +99,36 @@ def labelled(details: Mapping[str, Any]) -> list[tuple[str, Any]]:
         (_LABELS.get(name, text[:1].upper() + text[1:]), details[name])
         for name, text in words_of.items()
     ]
+
+
+def declared(said: Declaration | None) -> list[tuple[str, str]]:
+    """How users' files become inputs and outputs answers, a line for each."""
+    lines = []
+    for item in said.prepare if said else ():
+        if isinstance(item, Picture):
+            lines.append((f"Pictures become {item.input}", _picture(item)))
+        else:
+            longest = f", at most {item.longest}" if item.longest else ""
+            names = ", ".join(made.name for made in item.inputs)
+            lines.append((f"Texts become {names}", f"tokens by {item.file}{longest}"))
+    for classes in said.answer if said else ():
+        count = len(classes.labels)
+        told = [f"{count} names" if count else "", classes.activation and f"{classes.activation}"]
+        lines.append((f"Classes of {classes.output}", "; ".join(filter(None, told))))
+    return lines
+
+
+def _picture(item: Picture) -> str:
+    """``rgb 224x224, the shorter side resized to 256 (bilinear), cut in the middle; ...``."""
+    size = "x".join(str(side or "any") for side in (item.height, item.width))
+    to = item.resize
+    resized = f"resized to {'x'.join(map(str, to))}" if isinstance(to, tuple) else "resized to it"
+    if isinstance(to, int):
+        resized = f"the shorter side resized to {to}"
+    cut = ", cut in the middle" if to is not None and item.crop else ""
+    mean, std = (", ".join(map(words.number, part)) for part in (item.mean, item.std))
+    values = f"(v x {words.number(item.scale)} - [{mean}]) / [{std}]"
+    return f"{item.color} {size}, {resized} ({item.interpolation}){cut}; {values}"
 
 
 _SAID = {"name", "version", "runs", "stands_for", "read_back", "not_run"}

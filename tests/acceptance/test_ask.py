@@ -60,6 +60,8 @@ def test_a_picture_becomes_labels(made: Path, artifact: str) -> None:
         for same in (str(file), file.read_bytes()):
             np.testing.assert_array_equal(net(same)["scores"], answer["scores"])
         several = [made / f"photos/{index}.png" for index in (3, 7, 5)]
+        page = (made / "out/report.html").read_text()
+        assert "bgr 16x16, the shorter side resized to 20" in page and "10 names" in page
         answers = net(several)
         assert [item.label for item in answers] == [net(item).label for item in several]
         np.testing.assert_allclose(answers[1]["scores"], answer["scores"], atol=1e-5)
