@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ from converter.errors import (
 from converter.options.parts import OF_ALL, Whole, of_part, require_name, require_parts
 from converter.options.recipe import find_recipe, make_request
 from converter.options.request import Request
+from converter.options.resolved import served_name
 from converter.options.unused_options import without_effect
 from converter.options.values import require_known
 from converter.pipeline.cache import Cache
@@ -203,11 +205,13 @@ def _require_apart(parts: Sequence[_Part]) -> None:
     """Refuses parts whose models one server would have under one name."""
     seen: dict[tuple[str, str], str] = {}
     for part in parts:
-        for server in part.request.serve:
-            other = seen.setdefault((server, part.model.lower()), part.name)
+        asked = part.request
+        names = {served_name(asked, part.model, precision) for precision in asked.precision}
+        for server, name in product(asked.serve, sorted(names)):
+            other = seen.setdefault((server, name.lower()), part.name)
             if other != part.name:
                 raise UsageError(
-                    f"the parts {other} and {part.name} are models of one name, {part.model}, for "
+                    f"the parts {other} and {part.name} are models of one name, {name}, for "
                     f"{server}",
                     hint="Give one of them another name: in the recipe, name: other.",
                 )
@@ -261,7 +265,11 @@ def _idle(parts: Sequence[_Part]) -> list[str]:
 
 def _staging(parts: Sequence[_Part], out: Path, request: Request) -> Staging:
     """Where the output is made; refuses a repository that it lies in, or that lies in it."""
-    reads = {what: path for p in parts for what, path in paths_read(p.request, p.identity).items()}
+    reads = {
+        f"{part.name}: {what}" if part.name else what: path
+        for part in parts
+        for what, path in paths_read(part.request, part.identity).items()
+    }
     staging = Staging(out, overwrite=request.overwrite, reads=reads)
     for repository in {part.request.repository for part in parts} - {None}:
         staging.require_apart(Path(str(repository)))

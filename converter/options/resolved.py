@@ -30,3 +30,15 @@ def tells_of_images(request: Request) -> bool:
     plain = Request(request.source)
     names = (name for name in vars(plain) if name.startswith("image_"))
     return any(request.value(name) != plain.value(name) for name in names)
+
+
+def served_name(request: Request, name: str, precision: str) -> str:
+    """The name that a served model gets: one for each precision, or for all.
+
+    Args:
+        request: Its precisions, and whether all have one name.
+        name: The model's.
+        precision: The artifact's.
+    """
+    several = len(request.precision) > 1 and not request.one_name
+    return f"{name}_{precision}" if several else name

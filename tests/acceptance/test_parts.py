@@ -150,6 +150,8 @@ def test_a_part_that_cant_be_converted(tmp_path: Path, broken: bytes | None) -> 
         ({"a": {"source": "net.py:Net"}}, "a: source: "),
         ({"a": {"source": "mlp.onnx", "name": "n"}, "b": {"source": "cnn.onnx", "name": "N"}},
          "are models of one name, N, for triton"),
+        ({"a": {"source": "mlp.onnx", "precision": ["fp32", "fp16"]},
+          "a_fp16": {"source": "cnn.onnx"}}, "are models of one name, a_fp16, for triton"),
         ({}, "has parts that are no mapping"),
         (["mlp.onnx"], "has parts that are no mapping"),
     ],

@@ -34,6 +34,7 @@ from converter.ir.exported import require_types
 from converter.ir.lists import Rows, lists_of
 from converter.ir.model import Model, TensorSpec
 from converter.options.request import Request
+from converter.options.resolved import served_name
 from converter.pipeline.cache import Cache
 from converter.pipeline.plan import MODELS, Step
 from converter.pipeline.steps.base import StepAction
@@ -557,7 +558,8 @@ class Package(Shipping):
         if self.request.one_name:
             folder /= step.precision
         folder.mkdir(parents=True, exist_ok=True)
-        named = _named(self.request, self.work.name, step.precision)
+        name = served_name(self.request, self.work.name, step.precision)
+        named = replace(self.request, name=name)
         evidence = Evidence(self.shipped(step))
         if "reference" in step.needs:
             reference = self.done.result("reference").without(artifact.left_out)
@@ -566,9 +568,3 @@ class Package(Shipping):
         packaged = server.package(artifact, model, samples, named, folder, evidence)
         self.work.copy_assets(packaged.path)
         return packaged
-
-
-def _named(request: Request, name: str, precision: str) -> Request:
-    """The request with the name that the served model gets: one for each precision, or for all."""
-    several = len(request.precision) > 1 and not request.one_name
-    return replace(request, name=f"{name}_{precision}" if several else name)
