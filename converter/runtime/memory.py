@@ -12,6 +12,7 @@ import ctypes
 import gc
 import os
 import re
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -29,12 +30,12 @@ _SHARE = 4
 _MUCH = 512 << 20
 """Bytes from which a process looks what it can give back: without a large model it has less."""
 
-_GROWN = 128 << 20
-"""How much more it has to hold than when it last looked, which takes a while in a process with many
-objects."""
+_PAUSE = 9
+"""How many times as long as it looked a process lets pass before it looks again: in one with many
+objects that takes a while, and sessions are closed often."""
 
-_left = 0
-"""Bytes that were resident when this process last looked."""
+_next = 0.0
+"""When this process may look again, by the monotonic clock."""
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _GROUPS, _OWN_GROUPS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
@@ -117,23 +118,21 @@ def taken(pids: list[int]) -> int:
 
 
 def give_back() -> None:
-    """Gives back what nothing uses any more, where this process has taken much since it last did.
+    """Gives back what nothing uses any more, where this process has taken much.
 
     Graphs are cycles, and a large model, or what is mapped for it, goes with too few objects for
     Python's collector to look by itself; and glibc keeps pages between those that are in use
     (malloc_trim(3)).
     """
-    global _left
-    _left = min(_left, held := _resident())
-    if held > max(_MUCH, _left + _GROWN):
-        gc.collect()
-        if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):
-            trim(0)
-        _left = _resident()
-
-
-def _resident() -> int:
-    return _fields(Path("/proc/self/status")).get("VmRSS", 0)
+    global _next
+    begun = time.monotonic()
+    if begun < _next or _fields(Path("/proc/self/status")).get("VmRSS", 0) <= _MUCH:
+        return
+    gc.collect()
+    if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):
+        trim(0)
+    ended = time.monotonic()
+    _next = ended + _PAUSE * (ended - begun)
 
 
 def family(pid: int) -> list[int]:
