@@ -235,7 +235,7 @@ def _opened(found: Found, options: Mapping[str, Any]) -> Loaded:
     emitter = emitter_of(found)
     made = Artifact(emitter.name, request.precision[0], found.path, [found.path])
     with reading(found.path.name):
-        session = emitter.open(made, request)
+        session = emitter.load(made, request)
     if other := session.runtime.get("stands_for"):
         why = session.runtime["not_run"]
         session.close()

@@ -162,6 +162,10 @@ class Emitter(ABC):
         With ``frugal``, a large model takes as little memory as it can; speed doesn't count.
         """
 
+    def load(self, artifact: Artifact, request: Request) -> Session:
+        """The artifact for whoever uses it: in this process where its runtime can be."""
+        return self.open(artifact, request)
+
     def legalizing(self, model: Model, request: Request, seen: Any = None) -> LegalizingPass | None:
         """What writes the model in operators that this target has, in ONNX, where something does;
         verified like a pass before ``emit``, which takes what came of it

@@ -138,6 +138,15 @@ class TfliteEmitter(Emitter, spec=SPECS["tflite"]):
             raise InternalError(f"{artifact.path.name} is no file")
         return open_file(artifact.path, request)
 
+    def load(self, artifact: Artifact, request: Request) -> Session:
+        """The file in LiteRT, in this process; where that isn't installed here, as :meth:`open`."""
+        from emitters.tflite.in_process import InProcessSession
+
+        try:
+            return InProcessSession(artifact.path, request)
+        except ImportError:
+            return self.open(artifact, request)
+
     def contents(self, artifact: Artifact, request: Request, sizes: Mapping[str, int]) -> Contents:
         """What the flatbuffer's operators compute in, and what its buffers take."""
         return contents_of(artifact.path, request, sizes)

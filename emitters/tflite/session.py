@@ -71,7 +71,7 @@ class LiteRTSession:
         self._broken = False
         self._large = path.stat().st_size > LARGE
         self._told = None if xnnpack else ""
-        signature = _signature(path)
+        signature = signature_of(path)
         self.inputs, self.outputs = signature["inputs"], signature["outputs"]
         self._call(
             "load",
@@ -146,11 +146,11 @@ def _start() -> Worker:
 
 def declared(path: Path) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
     """A file's inputs and outputs, as its signature has them."""
-    signature = _signature(path)
+    signature = signature_of(path)
     return signature["inputs"], signature["outputs"]
 
 
-def _signature(path: Path) -> dict[str, Any]:
+def signature_of(path: Path) -> dict[str, Any]:
     """The names, types, shapes and numbers of a file's inputs and outputs: its first signature's;
     of a file without one, the tensors' of its main graph."""
     with path.open("rb") as file:

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
 import modelyard
@@ -51,6 +52,21 @@ def test_the_quickest_is_taken(made: Path) -> None:
         assert net.title == "tflite fp32" and "litert" in str(net.runtime["name"]).lower()
     with modelyard.load(made / "out/onnx") as net:
         assert net.title == "onnx fp32"
+
+
+def test_litert_runs_in_this_process(made: Path) -> None:
+    """As its own interpreter does, without a copy of the arrays on the way."""
+    before = {child.pid for child in psutil.Process().children(recursive=True)}
+    with modelyard.load(made / "out", "tflite", threads=1) as net:
+        assert net.runtime["threads"] == 1
+        for rows in (2, 5, 2):
+            found = net(np.ones((rows, 8)), np.zeros((rows, 8)))
+            assert found["half"].shape == (rows, 8) and (found["half"] == 0.5).all()
+        assert {child.pid for child in psutil.Process().children(recursive=True)} <= before
+    damaged = made / "damaged.tflite"
+    damaged.write_bytes((made / "out/tflite/fp32/model.tflite").read_bytes()[:-400])
+    with pytest.raises(modelyard.ModelError):
+        modelyard.load(damaged)
 
 
 def test_what_can_not_be_is_said(made: Path) -> None:
