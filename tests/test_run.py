@@ -228,3 +228,19 @@ def test_a_part_that_fails_fails_alone_where_the_run_goes_on() -> None:
     with pytest.raises(ModelError) as raised:
         carry_out(runs())
     assert raised.value.message == "one: no"
+
+
+def test_a_part_stays_failed_where_a_step_that_may_fail_does_so_later() -> None:
+    def later(progress: Progress) -> None:
+        time.sleep(0.4)
+        raise GateError("later")
+
+    acts = Recorder({"package": raising(ModelError("first")), "emit": later})
+    steps = (Step("package", ""), Step("emit", ""), Step("check", "", ("emit",)))
+    one = Run(Plan(steps), dict.fromkeys(("package", "emit", "check"), acts), Cache(False),
+              Silent(), lambda: None, part="one", keep_going=True)  # fmt: skip
+    two = Run(Plan((Step("c", "c"),)), {"c": Recorder()}, Cache(False), Silent(), lambda: None,
+              part="two", keep_going=True)  # fmt: skip
+    carry_out([one, two])
+    assert str(one.failed) == "first" and [*one.left] == ["package", "emit"]
+    assert not one.waiting(()) and [*two.done] == ["c"]

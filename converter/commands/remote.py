@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from converter.commands.check import Checked, judged
 from converter.commands.opened import told, working
-from converter.commands.serve import find_package, packages_in
+from converter.commands.serve import find_package, packages_in, served_together
 from converter.errors import UsageError
 from converter.pipeline.run import Listener
 from converter.pipeline.work import Work, sizes_of
@@ -68,9 +68,10 @@ def facts_of(path: str) -> Facts | None:
 
 def packages_of(path: str) -> list[Path]:
     """The packages that one server serves at once, where ``path`` holds such; else none."""
-    found = packages_in(path) if Path(path).is_dir() else []
-    together = len(found) > 1 and found[0][0].several and not (Path(path) / FACTS).is_file()
-    if not together or find_package(path)[1] != found[0][1].parent:
+    if not Path(path).is_dir() or (Path(path) / FACTS).is_file():
+        return []
+    found = packages_in(path)
+    if len(found) < 2 or not served_together(path, found):
         return []
     return [folder for _, folder in found]
 

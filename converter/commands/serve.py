@@ -61,7 +61,7 @@ def find_package(path: str) -> tuple[Server, Path]:
     if not found:
         names = ", ".join(server.name for server in _servers())
         raise UsageError(f"{path} holds no package that can be served", hint=f"Servers: {names}.")
-    if len(found) > 1 and (server := _of_all(path, found)):
+    if len(found) > 1 and (server := served_together(path, found)):
         return server, found[0][1].parent
     if len(found) > 1:
         folders = ", ".join(str(folder) for _, folder in found)
@@ -69,7 +69,7 @@ def find_package(path: str) -> tuple[Server, Path]:
     return found[0]
 
 
-def _of_all(path: str, found: Sequence[tuple[Server, Path]]) -> Server | None:
+def served_together(path: str, found: Sequence[tuple[Server, Path]]) -> Server | None:
     """The server that takes all of these packages at once, where ``path`` asks for that."""
     server, folder = found[0]
     together = all(other is server and it.parent == folder.parent for other, it in found)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,6 +46,24 @@ def take_out(outcome: Outcome, report: Report) -> None:
     for path in (*places, *(root / target for target in outcome.work.request.to), root):
         with suppress(OSError):  # something is in it
             path.rmdir()
+
+
+def take_out_part(outcome: Outcome, others: Sequence[Outcome]) -> None:
+    """Removes all that was made of a part, half-made packages too; those of ``others`` stay."""
+    shutil.rmtree(outcome.work.folder)
+    kept = {o.run.result(step.id).path for o in others for step in o.done("package")}
+    _remove_but(outcome.work.output / "serving", kept)
+
+
+def _remove_but(folder: Path, kept: Set[Path]) -> None:
+    """Empties a folder but for what is kept, and removes it where nothing is."""
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if any(item.is_relative_to(path) for item in kept - {path}):
+            _remove_but(path, kept)
+        elif path not in kept:
+            shutil.rmtree(path)
+    with suppress(OSError):  # something is in it, or it isn't there
+        folder.rmdir()
 
 
 def _failed(item: ArtifactReport) -> bool:

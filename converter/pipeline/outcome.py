@@ -37,8 +37,11 @@ class Outcome:
 
     @property
     def is_told(self) -> bool:
-        """Whether there is a model to tell of: it was read and simplified, and its samples too."""
-        return all(id in self.run.done for id in ("parse", "samples", "simplify"))
+        """Whether there is a model to tell of: it was read and simplified, its samples too, and
+        the part didn't fail as a whole."""
+        return self.run.failed is None and all(
+            id in self.run.done for id in ("parse", "samples", "simplify")
+        )
 
     @property
     def plan(self) -> Plan:

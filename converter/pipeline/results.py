@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from converter import plugins
 from converter.check.gate_result import located
 from converter.check.gates import JUDGED, GateResult, Limits, flagged, judge
+from converter.errors import InternalError
 from converter.files.digest import file_digest
 from converter.files.output_guard import NAME, REPORT, STEPS
 from converter.ir.edit import count_of
@@ -24,7 +25,7 @@ from converter.options.resolved import io_dtype_of, tells_of_images
 from converter.options.unused_options import without_effect
 from converter.passes.base import STANDARD_DOMAINS, used_domains
 from converter.passes.libraries.tools import depends_on_machine
-from converter.pipeline.left_out import missed, missed_error, skipped, take_out
+from converter.pipeline.left_out import missed, missed_error, skipped, take_out, take_out_part
 from converter.pipeline.manifest import (
     FileRecord,
     Scripts,
@@ -112,7 +113,7 @@ def write_outcome(outcomes: Sequence[Outcome], staging: Staging, whole: Whole) -
             if outcome.is_told:
                 take_out(outcome, reports[outcome.part])
             else:
-                shutil.rmtree(outcome.work.folder)
+                take_out_part(outcome, told)
         if any(outcome.work.request.repository for outcome in told):
             staging.require_free()
         for outcome in told:
@@ -131,11 +132,12 @@ def write_outcome(outcomes: Sequence[Outcome], staging: Staging, whole: Whole) -
     return report
 
 
-def _raise_first(outcomes: Sequence[Outcome]) -> None:
+def _raise_first(outcomes: Sequence[Outcome]) -> NoReturn:
     """Raises why the first part that failed did."""
     for outcome in outcomes:
         if outcome.run.failed is not None:
             raise named(outcome.run.failed, outcome.part)
+    raise InternalError("nothing was read, and nothing says why")
 
 
 def _joined(outcomes: Sequence[Outcome], reports: Mapping[str, Report], whole: Whole) -> Report:
@@ -283,7 +285,7 @@ def build_report(outcome: Outcome) -> Report:
         packaged: Packaged = run.result(step.id)
         made = PackageReport.of(packaged, work.output, work.part)
         if work.part and not plugins.load("servers", step.server).several:
-            made.decisions.append("one model a server: each part has a package of its own")
+            made.decisions.append("a package holds one model: each part has its own")
         report.packages.append(made)
     return report
 

@@ -199,8 +199,10 @@ class Run:
         except ModelyardError as error:
             if isinstance(error, ModelError | GateError):
                 self.left[step.id] = error
-                if self._keep_going and (step.kind in SPARED or not alone):
-                    self.failed = None if step.kind in SPARED else error
+                if self._keep_going and step.kind in SPARED:
+                    return
+                if self._keep_going and not alone:
+                    self.failed = self.failed or error
                     return
             named(error, self.part)
             raise

@@ -15,8 +15,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from converter.ir.model import TensorSpec
 
-VERSION = 1
-
 _OF = {"tokens": "ids", "mask": "attention_mask", "segments": "type_ids"}
 """What of an ``Encoding`` of a tokenizer's an input takes, by what the input means."""
 

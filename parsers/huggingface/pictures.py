@@ -1,12 +1,14 @@
 """An image preprocessor's settings, as options of images say them.
 
 What the settings mean is transformers' ``image_processing_*`` (``resize``, ``center_crop``,
-``rescale``, ``normalize``, in that order); a file may nest them under ``image_processor``.
+``rescale``, ``normalize``, in that order); a file may nest them under ``image_processor``. Where the
+corner of a crop falls between two pixels, the nearer one is taken, as torchvision does for them;
+their classes on Pillow take the one above, on the left.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 _FILTERS = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic"}
@@ -44,6 +46,21 @@ def image_options(settings: Mapping[str, Any]) -> dict[str, Any]:
     if settings.get("do_flip_channel_order"):
         found["image_color"] = "bgr"
     return found
+
+
+def of_size(options: Mapping[str, Any], shapes: Iterable[Sequence[int | str]]) -> dict[str, Any]:
+    """Options without sizes, where the model's picture has another one: it is resized to that.
+
+    Args:
+        options: As of :func:`image_options`.
+        shapes: Of the model's inputs.
+    """
+    size = options.get("image_size")
+    fixed = {f"{shape[2]}x{shape[3]}" for shape in shapes
+             if len(shape) == 4 and all(isinstance(dim, int) for dim in shape[2:])}  # fmt: skip
+    if not fixed or size in fixed:
+        return dict(options)
+    return {k: v for k, v in options.items() if k not in ("image_size", "image_resize")}
 
 
 def _framing(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from converter.runtime.interpreter import interpreter
 from converter.runtime.session import Progress
 from converter.runtime.worker import Worker
 from parsers.huggingface.folder import Folder
-from parsers.huggingface.pictures import Unsaid, image_options
+from parsers.huggingface.pictures import Unsaid, image_options, of_size
 from parsers.huggingface.request import huggingface
 from parsers.huggingface.spec import HUGGINGFACE
 from parsers.pytorch.source import TorchSource, typed_as
@@ -105,7 +105,8 @@ class HuggingFaceSource(TorchSource):
         self._images: dict[str, Any] = {}
         if settings := self._loaded["preprocessing"]:
             try:
-                self._images = image_options(settings)
+                shapes = [spec.shape for spec in self._given_inputs()]
+                self._images = of_size(image_options(settings), shapes)
             except Unsaid as error:
                 self._warnings.append(
                     "images aren't prepared as preprocessor_config.json says: no option says "

@@ -17,6 +17,7 @@ import yaml
 import modelyard
 from converter.errors import UsageError
 from converter.pipeline.folders import artifacts_of
+from converter.pipeline.left_out import _remove_but
 from tests.acceptance.cli import command, images, names, small_cnn, tree, typed, written
 
 MLP = "mlp (float[batch, 4] x) => (float[batch, 3] y) { h = MatMul(x, w) y = Relu(h) }"
@@ -135,6 +136,19 @@ def test_a_part_that_cant_be_converted(tmp_path: Path, broken: bytes | None) -> 
     assert names(tmp_path / "out") == ["README.md", "classify", "manifest.json", "report.html",
                                        "report.json"]  # fmt: skip
     assert json.loads((tmp_path / "out/manifest.json").read_text())["parts"]["read"]["failed"]
+
+
+def test_of_a_part_that_fails_late_nothing_is_left(made: Path, tmp_path: Path) -> None:
+    """Its artifacts and packages, half-made ones too; the others' packages stay."""
+    serving = shutil.copytree(made / "out/serving", tmp_path / "serving")
+    (serving / "triton/half/1").mkdir(parents=True)
+    (serving / "litserve/read").mkdir(parents=True)
+    kept = tree(serving / "triton/classify")
+    _remove_but(serving, {serving / "triton/classify"})
+    assert names(serving) == ["triton"] and names(serving / "triton") == ["classify"]
+    assert tree(serving / "triton/classify") == kept
+    _remove_but(serving, set())
+    assert not serving.exists()
 
 
 @pytest.mark.parametrize(

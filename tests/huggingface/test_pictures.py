@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 import modelyard
-from parsers.huggingface.pictures import Unsaid, image_options
+from parsers.huggingface.pictures import Unsaid, image_options, of_size
 from tests.huggingface.models import save
 
 MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
@@ -121,3 +121,10 @@ def test_it_is_what_transformers_does(name: str, photo: Path, tmp_path: Path) ->
 def test_what_no_option_says_is_named(settings: dict[str, Any], says: str) -> None:
     with pytest.raises(Unsaid, match=says):
         image_options({"size": {"height": 8, "width": 8}, "resample": 2, **NORMAL, **settings})
+
+
+def test_a_model_of_another_size_is_what_pictures_are_resized_to() -> None:
+    options = {"image_size": "32x32", "image_resize": "36", "image_mean": MEAN}
+    assert of_size(options, [("batch", 3, 32, 32)]) == options
+    assert of_size(options, [("batch", 3, "height", "width")]) == options
+    assert of_size(options, [(1, 3, 64, 64), (1, 9)]) == {"image_mean": MEAN}

@@ -96,10 +96,7 @@ def test_the_parts_of_an_output_are_served_together(tmp_path: Path) -> None:
                        bench=False, out=str(tmp_path / "out"))  # fmt: skip
     assert made.report is not None
     said = {(item.part, item.path): item.decisions for item in made.report.packages}
-    assert (
-        "one model a server: each part has a package of its own"
-        in said["two", "serving/litserve/two"]
-    )
+    assert "a package holds one model: each part has its own" in said["two", "serving/litserve/two"]
     with pytest.raises(UsageError, match="4 packages"):
         find_package(str(tmp_path / "out"))
     with api.serve(str(tmp_path / "out/serving/triton"), port=0) as served:
