@@ -1,9 +1,9 @@
 """An image preprocessor's settings, as options of images say them.
 
 What the settings mean is transformers' ``image_processing_*`` (``resize``, ``center_crop``,
-``rescale``, ``normalize``, in that order); a file may nest them under ``image_processor``. Where the
-corner of a crop falls between two pixels, the nearer one is taken, as torchvision does for them;
-their classes on Pillow take the one above, on the left.
+``rescale``, ``normalize``, in that order); a file may nest them under ``image_processor``. Where
+the corner of a crop falls between two pixels, the nearer one is taken, as torchvision does for
+them; their classes on Pillow take the one above, on the left.
 """
 
 from __future__ import annotations
