@@ -7,7 +7,8 @@ is an error of. With r the reference's values, c the candidate's, in S rows (sam
 * whole: ``mean((c - r)^2) / mean((r - mean of r over the rows)^2)``, the latter times S / (S - 1).
   Where sizes differ from row to row, or there is one row, the mean is over all values.
 * channel i: ``mean((c_i - r_i)^2) / max(var(r_i), share * median of all var(r_i))``, the variance
-  about the channel's own mean, over rows and places.
+  about the channel's own mean, over rows and places. Of few values a variance is little known, and
+  the smallest of many is smaller by chance: the share is larger there (:data:`PRIOR`).
 
 What rounding comes to is taken off the error first: a share of the largest magnitude, squared. How
 large the shares are hangs on the precision (:class:`Grain`).
@@ -36,11 +37,16 @@ class Grain:
         rounding: Share of the largest magnitude that rounding may take. Of a channel its own
             counts: where one scale serves boxes and scores, a step of the boxes' is no excuse for
             the scores'.
-        floor: Share of the median channel's variance that a channel which varies less is held to.
+        floor: Share of the median channel's variance that a channel which varies less is held to,
+            at least.
     """
 
     rounding: float
     floor: float
+
+    def share(self, values: int) -> float:
+        """The floor of a channel of so many values."""
+        return max(self.floor, PRIOR / (PRIOR + values - 1))
 
 
 GRAINS = {
@@ -50,6 +56,10 @@ GRAINS = {
     "int8": Grain(2.0**-6, 0.5),
 }
 """By precision; all others have int8's."""
+
+PRIOR = 7
+"""Degrees of freedom that the median channel's variance counts for beside a channel's own, as prior
+variances do in moderated t-tests (Smyth 2004, Statistical Applications in Genetics 3:3)."""
 
 HUGE = 1e140
 """Times the first row's largest magnitude: whatever is larger counts as that."""
@@ -65,6 +75,7 @@ class Varied:
         median: The variance of the median channel, likewise; 0 of the whole.
         largest: The largest square of these, likewise.
         scale: What values were divided by, a power of two.
+        count: How many values these were.
         axis: The channel's axis, counted without rows and axes of size 1; None for the whole.
         index: The channel.
     """
@@ -74,6 +85,7 @@ class Varied:
     median: float
     largest: float
     scale: float
+    count: int
     axis: int | None = None
     index: int | None = None
 
@@ -85,7 +97,7 @@ class Varied:
             step: What may be lost of a value whatever its size.
         """
         error = self.error - max(grain.rounding**2 * self.largest, (step / self.scale) ** 2)
-        beside = max(self.variance, grain.floor * self.median)
+        beside = max(self.variance, grain.share(self.count) * self.median)
         if error <= 0 or beside <= GRAINS["fp32"].rounding ** 2 * self.largest:
             return 0.0  # what varies by rounding alone tells nothing
         return min(error / beside, LARGEST)
@@ -207,7 +219,8 @@ class _Channels:
         parts = zip(self._error / self.count, variance, self._largest, strict=True)
         for index, (error, about, largest) in enumerate(parts):
             place = None if axis is None else index
-            yield Varied(float(error), float(about), median, float(largest), scale, axis, place)
+            sums = float(error), float(about), median, float(largest)
+            yield Varied(*sums, scale, self.count, axis, place)
 
     def worst(self, scale: float, axis: int) -> Iterator[Varied]:
         """The worst channel for each of the grains."""

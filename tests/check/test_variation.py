@@ -118,3 +118,13 @@ def test_outputs_have_an_order() -> None:
         comparer = Comparer(ordered=ordered)
         comparer.add(values, {"b": np.ones(3), "a": np.ones(3)})
         assert comparer.result().reordered == reordered
+
+
+def test_a_channel_of_few_values_may_vary_less_by_chance() -> None:
+    limits = Limits.by_precision("fp16")
+    for shape in ((1, 128), (128, 100)):
+        rows = [RNG.standard_normal(shape) for _ in range(8)]
+        near = [row + 0.07 * RNG.standard_normal(shape) for row in rows]
+        assert gates(limits, rows, near)["channel"] == "passed"
+        near = [row + np.where(np.arange(len(row.T)) == 5, 0.5, 0) for row in rows]
+        assert gates(limits, rows, near)["channel"] == "failed"
