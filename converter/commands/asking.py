@@ -1,10 +1,9 @@
-"""Users' files in, answers out: what a loaded artifact does with a picture or a text."""
+"""Users' files in, answers out: what a loaded artifact does with a picture, a sound, a text."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from io import BytesIO
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -12,13 +11,11 @@ from typing import Any
 import numpy as np
 
 from converter.errors import UsageError
-from converter.preparation.declared import Classes, Declaration, Picture, Sentence
-from converter.preparation.prepared import picture_array, table_of, text_arrays
+from converter.preparation.declared import Declaration
+from converter.preparation.prepared import told
+from converter.preparation.stages import Item, Seen, Stages
 
 Array = np.ndarray[Any, Any]
-
-TOP = 5
-"""Classes of an answer, the best first."""
 
 
 @dataclass(frozen=True)
@@ -44,36 +41,35 @@ class Answer(dict[str, Array]):
     """A model's outputs by name, and what they mean.
 
     Attributes:
-        classes: The best classes of the first output that has such, the best first; empty where
-            none has.
+        told: What is declared of them, as servers answer it in JSON: ``classes``, ``boxes``,
+            ``text``, ``embedding``, ``numbers`` or a series by its name; empty where nothing is.
+        classes: The best classes, the best first; empty where none are known, or of several rows.
     """
 
-    def __init__(self, outputs: Mapping[str, Array], answer: Sequence[Classes]) -> None:
+    def __init__(self, outputs: Mapping[str, Array], said: Mapping[str, Any]) -> None:
         super().__init__(outputs)
-        known = (item for item in answer if item.output in outputs)
-        first = next(known, None)
-        self.classes = _best(outputs[first.output], first) if first else []
+        self.told = dict(said)
+        found = self.told.get("classes", [])
+        self.classes = [Scored(**item) for item in found if isinstance(item, dict)]
 
     @property
     def label(self) -> str:
         """The best class's name, or its number where it has none; empty where none is known."""
         return str(self.classes[0].label or self.classes[0].index) if self.classes else ""
 
+    @property
+    def boxes(self) -> list[dict[str, Any]]:
+        """What was found in a picture: ``box`` in its pixels, ``score``, ``index``, ``label``."""
+        return list(self.told.get("boxes", []))
+
+    @property
+    def text(self) -> str:
+        """What was read; empty where the model reads nothing."""
+        return str(self.told.get("text", ""))
+
     def __repr__(self) -> str:
         named = ", ".join(map(str, self.classes))
-        return f"<{named or ', '.join(self)}>"
-
-
-def _best(values: Array, known: Classes) -> list[Scored]:
-    row = values.reshape(-1, values.shape[-1])[0].astype(np.float64)
-    if known.activation == "softmax":
-        row = np.exp(row - row.max())
-        row /= row.sum()
-    elif known.activation == "sigmoid":
-        row = (1 + np.tanh(row / 2)) / 2
-    labels = dict(enumerate(known.labels))
-    best = np.argsort(-row, kind="stable")[:TOP]
-    return [Scored(int(i), float(row[i]), labels.get(int(i), "")) for i in best]
+        return f"<{named or ', '.join(self.told) or ', '.join(self)}>"
 
 
 def is_file(value: Any) -> bool:
@@ -82,7 +78,7 @@ def is_file(value: Any) -> bool:
 
 
 class Preparing:
-    """What makes a model's inputs of users' files.
+    """What makes a model's inputs of users' files, and answers of its outputs.
 
     Args:
         declared: How.
@@ -90,37 +86,55 @@ class Preparing:
     """
 
     def __init__(self, declared: Declaration, folder: Path) -> None:
-        self.declared, self._folder = declared, folder
-        self._tables: dict[str, Array] = {}
+        self._declared = declared
+        self._stages = Stages(declared.model_dump(), folder)
 
-    def rows(self, value: Any, title: str) -> dict[str, Array]:
-        """The inputs of one row.
+    def rows(self, value: Any, title: str) -> tuple[dict[str, Array], Seen]:
+        """The inputs of a file, and what its answer needs of it.
 
         Args:
-            value: A picture's path or bytes, a text, or two as a tuple.
+            value: A path or bytes of a picture or sound, a text, or two as a tuple, the path of a
+                table.
             title: The artifact's, for messages.
 
         Raises:
             UsageError: Nothing says how it is prepared, or it can't be.
             DependencyError: What prepares it isn't there.
         """
-        texts = value if isinstance(value, tuple) else (value, None)
-        for known in self.declared.prepare:
-            if isinstance(known, Picture) and not isinstance(value, tuple):
-                return {known.input: self._picture(known, value)[np.newaxis]}
-            if isinstance(known, Sentence) and isinstance(texts[0], str):
-                return text_arrays(known, self._folder, texts[0], texts[1])
-        kinds = [item.kind for item in self.declared.prepare]
+        with told():
+            return self._stages.prepare(self._item(value, title))
+
+    def columns(self, table: Any) -> dict[str, Array] | None:
+        """Inputs of a table that has columns by name; None where nothing is declared of them."""
+        for known in self._declared.prepare:
+            if known.kind == "row":
+                return {
+                    part.name: table[list(part.columns)].to_numpy().astype(part.dtype)
+                    for part in known.inputs
+                }
+        return None
+
+    def answer(self, outputs: Mapping[str, Array], seen: Seen) -> Answer:
+        """What the outputs of one file mean."""
+        known = bool(self._declared.answer)
+        return Answer(outputs, self._stages.answer(outputs, seen) if known else {})
+
+    def _item(self, value: Any, title: str) -> Item:
+        kinds = self._stages.kinds
+        if isinstance(value, tuple):
+            if "text" in kinds:
+                return Item("text", value[0], "the text", value[1])
+        elif isinstance(value, str) and "text" in kinds:
+            return Item("text", value, "the text")
+        elif known := [kind for kind in kinds if kind != "text"]:
+            if isinstance(value, bytes):
+                data: Any = value.decode() if known[0] == "row" else value
+                return Item(known[0], data, f"the {known[0]}")
+            path = Path(fspath(value))
+            if not path.is_file():
+                raise UsageError(f"there is no {known[0]} {path}")
+            row = known[0] == "row"
+            return Item(known[0], path.read_text(encoding="utf-8") if row else path, path.name)
         raise UsageError(
             f"{title} takes {' or '.join(kinds) or 'arrays'}, and a {type(value).__name__} came",
         )
-
-    def _picture(self, known: Picture, value: Any) -> Array:
-        if known.input not in self._tables:
-            self._tables[known.input] = table_of(known).astype(np.float32)
-        if isinstance(value, bytes):
-            return picture_array(known, BytesIO(value), "the picture", self._tables[known.input])
-        path = Path(fspath(value))
-        if not path.is_file():
-            raise UsageError(f"there is no picture {path}")
-        return picture_array(known, path, path.name, self._tables[known.input])

@@ -20,6 +20,7 @@ from converter.ir.model import TensorSpec, dtype_from_name
 from converter.options.recipe import make_request
 from converter.pipeline.folders import MANIFEST, Found, artifacts_of, declared_in
 from converter.preparation.declared import Declaration
+from converter.preparation.stages import Seen
 from converter.protocols.emitter import Artifact
 from converter.runtime.session import Session
 
@@ -104,12 +105,14 @@ class Loaded:
                 "--image-mean, --image-std: what is known of them goes along. Or give arrays.",
             )
         rows = [self._preparing.rows(value, self.title) for value in values]
-        alike = len({tuple(array.shape for array in row.values()) for row in rows}) == 1
+        shapes = {tuple(array.shape for array in feeds.values()) for feeds, _ in rows}
+        single = len(shapes) == 1 and all(shape[:1] == (1,) for shape in next(iter(shapes)))
         free = all(isinstance((spec.shape or (1,))[0], str) for spec in self.inputs)
-        if not (alike and free):
-            return [self._answer(self._run(row), 0) for row in rows]
-        outputs = self._run({n: np.concatenate([row[n] for row in rows]) for n in rows[0]})
-        return [self._answer(outputs, index, len(rows)) for index in range(len(rows))]
+        if not (single and free):
+            return [self._answer(self._run(feeds), seen, 0) for feeds, seen in rows]
+        names = rows[0][0]
+        outputs = self._run({n: np.concatenate([feeds[n] for feeds, _ in rows]) for n in names})
+        return [self._answer(outputs, rows[i][1], i, len(rows)) for i in range(len(rows))]
 
     def _run(self, rows: Mapping[str, Array]) -> dict[str, Array]:
         """Outputs of prepared rows; of a model without a batch, of the one row."""
@@ -119,14 +122,14 @@ class Loaded:
             for name, array in rows.items()
         })  # fmt: skip
 
-    def _answer(self, outputs: Mapping[str, Array], index: int, of: int = 1) -> Answer:
+    def _answer(self, outputs: Mapping[str, Array], seen: Seen, index: int, of: int = 1) -> Answer:
         """The answer for one row of several; outputs without that many rows are all of theirs."""
         assert self._preparing is not None
         own = {
             name: array[index : index + 1] if of > 1 and array.shape[:1] == (of,) else array
             for name, array in outputs.items()
         }
-        return Answer(own, self._preparing.declared.answer)
+        return self._preparing.answer(own, seen)
 
     def _feeds(self, arrays: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
         if len(arrays) == 1 and isinstance(arrays[0], Mapping):
@@ -138,7 +141,9 @@ class Loaded:
         return {**dict(zip(self._types, arrays, strict=False)), **named}
 
     def _columns(self, table: Any) -> dict[str, Any]:
-        """Inputs of a table's columns: each by its name, or all of them as the only input."""
+        """Inputs of a table's columns: as declared; each by its name; or all as the only input."""
+        if self._preparing and (known := self._preparing.columns(table)):
+            return known
         names = [str(name) for name in table.columns]
         if len(self.inputs) == 1 and self.inputs[0].name not in names:
             return {self.inputs[0].name: table.to_numpy()}

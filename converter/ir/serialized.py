@@ -8,13 +8,13 @@ weights by hand: what comes before them, each weight's own message, what comes a
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, BinaryIO
 
 import onnx
 import onnx_ir
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 from onnx_ir.serde import TensorProtoTensor
 
 from converter.errors import ModelError
@@ -28,8 +28,8 @@ _STREAMED_FROM = 1 << 16
 _GRAPH = onnx.ModelProto.DESCRIPTOR.fields_by_name["graph"].number
 _INITIALIZER = onnx.GraphProto.DESCRIPTOR.fields_by_name["initializer"].number
 _RAW_DATA = onnx.TensorProto.DESCRIPTOR.fields_by_name["raw_data"].number
-_BYTES = 2
-"""The wire type of messages and byte strings: their length goes before them."""
+_NUMBER, _BYTES = 0, 2
+"""Wire types: a number as a varint; messages and byte strings, whose length goes before them."""
 
 Piece = bytes | onnx_ir.TensorProtocol
 """Bytes as they are, or a tensor of which the bytes are meant."""
@@ -174,32 +174,90 @@ _INTO = (_GRAPH, _INITIALIZER, _RAW_DATA)
 """The fields that lead to weights."""
 
 
+def is_read_so(path: Path, outline: onnx.ModelProto) -> bool:
+    """Whether protobuf's own parser reads a file as its outline says: an initializer at a time, so
+    that no more than one is held.
+
+    Raises:
+        OSError: It can't be read.
+        DecodeError: It can't be parsed.
+    """
+    told = onnx.ModelProto()
+    told.CopyFrom(outline)
+    mine = iter(list(told.graph.initializer))
+    rest = bytearray()  # all but the initializers
+    with path.open("rb") as file:
+        for number, start, inside, stop in _fields(file, os.fstat(file.fileno()).st_size):
+            if number != _GRAPH:
+                rest += _read(file, start, stop)
+                continue
+            graph = bytearray()
+            file.seek(inside)
+            for part, first, content, last in _fields(file, stop):
+                if part != _INITIALIZER:
+                    graph += _read(file, first, last)
+                elif not _is_initializer(next(mine, None), _read(file, content, last), content):
+                    return False
+            rest += _head(_GRAPH, len(graph)) + graph
+    if next(mine, None) is not None:
+        return False
+    del told.graph.initializer[:]
+    return bool(told == onnx.ModelProto.FromString(bytes(rest)))
+
+
+def _is_initializer(mine: onnx.TensorProto | None, message: bytes, start: int) -> bool:
+    """Whether this is what a message says that starts there in the file."""
+    if mine is None:
+        return False
+    theirs = onnx.TensorProto.FromString(message)
+    if mine.external_data:
+        place = {item.key: int(item.value) for item in mine.external_data if item.key != "location"}
+        first = place["offset"] - start
+        if memoryview(message)[first : first + place["length"]] == theirs.raw_data:
+            theirs.ClearField("raw_data")
+        mine.ClearField("external_data")
+        mine.ClearField("data_location")
+    return bool(mine == theirs)
+
+
+def _read(file: BinaryIO, start: int, stop: int) -> bytes:
+    """The bytes between; the file is at their end afterwards."""
+    file.seek(start)
+    return file.read(stop - start)
+
+
+def _fields(file: BinaryIO, end: int) -> Iterator[tuple[int, int, int, int]]:
+    """The fields of the message from here to ``end``: number, where it starts, where its content
+    does, where it ends.
+
+    Raises:
+        DecodeError: It holds what no message with submessages alone does.
+    """
+    while (start := file.tell()) < end:
+        tag, size = varint(file), varint(file)  # a number's value, or a length
+        inside = file.tell()
+        stop = inside + (size or 0) * (tag is not None and tag & 7 == _BYTES)
+        if tag is None or size is None or tag & 7 not in {_NUMBER, _BYTES} or stop > end:
+            raise DecodeError(f"the field at byte {start} is cut off or of another wire type")
+        yield tag >> 3, start, inside, stop
+        file.seek(stop)
+
+
 def _outline(file: BinaryIO, end: int, into: Sequence[int], name: str) -> bytes:
     """The bytes of the message from here to ``end``; what is large in its fields of the first of
     these numbers is written anew, likewise, and weights, which are the last, as references."""
     made, taken = bytearray(), file.tell()
-
-    def take(upto: int) -> None:
-        file.seek(taken)
-        made.extend(file.read(upto - taken))
-
-    while (start := file.tell()) < end:
-        tag, size = varint(file) or 0, varint(file) or 0  # a number's value, or a length
-        inside = file.tell()
-        if tag & 7 != _BYTES:
-            continue
-        if tag >> 3 == into[0] and size >= _STREAMED_FROM:
-            take(start)
+    for number, start, inside, stop in _fields(file, end):
+        if number == into[0] and stop - inside >= _STREAMED_FROM:
+            made += _read(file, taken, start)
             file.seek(inside)
             if len(into) > 1:
-                part = _outline(file, inside + size, into[1:], name)
+                part = _outline(file, stop, into[1:], name)
                 made += _head(into[0], len(part)) + part
             else:
-                made += _reference(name, inside, size)
-            taken = inside + size
-        file.seek(inside + size)
-    take(end)
-    return bytes(made)
+                made += _reference(name, inside, stop - inside)
+            taken = stop
+    return bytes(made + _read(file, taken, end))
 
 
 def _reference(name: str, offset: int, length: int) -> bytes:

@@ -1,9 +1,13 @@
 """What stands between a user's file and a model, as data.
 
-``prepare`` says how a picture or a text becomes the model's inputs, ``answer`` what its outputs
-mean. One declaration serves samples, clients and :func:`modelyard.load`, and lies in
-``manifest.json``. It is of the model as it was converted, whatever types an artifact stores: where
-an artifact's inputs are integers that stand for real numbers, the real numbers are prepared.
+``prepare`` says how a picture, a sound, a text or a table's rows become the model's inputs,
+``answer`` what its outputs mean. One declaration serves samples, servers, clients and
+:func:`modelyard.load`, and lies in ``manifest.json``. :mod:`converter.preparation.stages` does what
+it says. It is of the model as it was converted, whatever types an artifact stores: where an
+artifact's inputs are integers that stand for real numbers, the real numbers are prepared.
+
+People write the same in YAML: ``prepare:`` and ``answer:`` of a recipe, a list of these or one; a
+kind stands in ``kind:``, and what has a default may be left out.
 """
 
 from __future__ import annotations
@@ -38,6 +42,8 @@ class Picture(_Data):
             ``width``.
         crop: Whether what is larger than these after resizing is cut out of the middle.
         interpolation: Pillow's filter, antialiased where the picture gets smaller.
+        fill: The grey, 0..255, that a picture is filled up with in the middle of ``height`` and
+            ``width`` (letterboxed), resized to the largest that fits; None for none.
         scale: Of the values 0..255, all channels alike.
         mean, std: By channel.
     """
@@ -51,6 +57,7 @@ class Picture(_Data):
     resize: int | tuple[int, int] | None = None
     crop: bool = True
     interpolation: Literal["nearest", "bilinear", "bicubic", "lanczos"] = "bilinear"
+    fill: int | None = Field(default=None, ge=0, le=255)
     scale: float = 1.0
     mean: tuple[float, ...]
     std: tuple[float, ...]
@@ -82,6 +89,58 @@ class Sentence(_Data):
     inputs: list[TextInput]
 
 
+class Sound(_Data):
+    """A sound file becomes an input: decoded, mixed to one channel, resampled (soxr, HQ), cut into
+    windows, which are the batch.
+
+    Attributes:
+        input: The model's input, of [windows, samples].
+        rate: Samples a second.
+        normalize: Whether it is brought to mean 0 and variance 1, as Wav2Vec2 wants it.
+        length: Samples of a window; None for the whole sound in one row.
+        hop: Samples from one window's start to the next's; None for one window, cut or filled up.
+        before, after: Samples of silence that windows hold before and behind the sound.
+    """
+
+    kind: Literal["sound"] = "sound"
+    input: str
+    rate: int = Field(gt=0)
+    normalize: bool = False
+    length: int | None = Field(default=None, gt=0)
+    hop: int | None = Field(default=None, gt=0)
+    before: int = Field(default=0, ge=0)
+    after: int = Field(default=0, ge=0)
+
+
+class Cells(_Data):
+    """An input of columns: their names in order, and its type."""
+
+    name: str
+    columns: tuple[str, ...]
+    dtype: str
+
+
+class Row(_Data):
+    """A table's lines (CSV with a header) become the model's inputs, a row each.
+
+    Attributes:
+        inputs: The model's inputs.
+    """
+
+    kind: Literal["row"] = "row"
+    inputs: tuple[Cells, ...]
+
+
+class Constant(_Data):
+    """An input that is the same for every file: a state at its start, say."""
+
+    kind: Literal["constant"] = "constant"
+    input: str
+    shape: tuple[int, ...]
+    dtype: str = "float32"
+    value: float = 0.0
+
+
 class Classes(_Data):
     """An output's last axis has a value for each class.
 
@@ -90,12 +149,136 @@ class Classes(_Data):
         labels: The classes' names, in order; empty where they have none.
         activation: What makes probabilities of the values; empty where they are such, or nobody
             knows.
+        top: How many are told, the best first.
     """
 
     kind: Literal["classes"] = "classes"
     output: str
     labels: tuple[str, ...] = ()
-    activation: str = ""
+    activation: Literal["", "softmax", "sigmoid"] = ""
+    top: int = Field(default=5, ge=1)
+
+
+class Boxes(_Data):
+    """Outputs are boxes with scores; told in the picture's own pixels, as x0, y0, x1, y1.
+
+    Attributes:
+        output: The boxes' output, of [1, n, 4]; or of [1, n, 4 + classes] with the scores behind.
+        transposed: Whether it is [1, 4 + classes, n].
+        scores: The output of [1, n] or [1, n, classes]; None where they stand behind the boxes.
+        classes: The output that says each box's class; None where the best score says it.
+        format: Of a box, in that order; ``c`` is the middle, ``w`` and ``h`` are sizes.
+        relative: Whether places are shares of the model's picture, and not its pixels.
+        objectness: Whether the first score is that of any object, which the others are times.
+        background: Whether the last class stands for none.
+        activation: What makes probabilities of scores.
+        labels: The classes' names.
+        threshold: The smallest score that is told.
+        iou: The overlap from which the worse of two boxes of a class is left out; None where the
+            model has done that.
+        most: How many are told.
+    """
+
+    kind: Literal["boxes"] = "boxes"
+    output: str
+    transposed: bool = False
+    scores: str | None = None
+    classes: str | None = None
+    format: Literal["xyxy", "yxyx", "xywh", "cxcywh"] = "xyxy"
+    relative: bool = False
+    objectness: bool = False
+    background: bool = False
+    activation: Literal["", "softmax", "sigmoid"] = ""
+    labels: tuple[str, ...] = ()
+    threshold: float = 0.25
+    iou: float | None = None
+    most: int = Field(default=100, ge=1)
+
+
+class Numbers(_Data):
+    """An output's values are numbers, by ``names`` where they have some, in a unit."""
+
+    kind: Literal["numbers"] = "numbers"
+    output: str
+    names: tuple[str, ...] = ()
+    unit: str = ""
+
+
+class Embedding(_Data):
+    """An output is a file's vector.
+
+    Attributes:
+        output: The model's output: [1, values], or [1, tokens, values] to be pooled.
+        pool: How tokens become one: their ``mean``, the ``first``, or none.
+        mask: The input that says which tokens count in the mean; None for all.
+        normalize: Whether it is brought to length 1.
+    """
+
+    kind: Literal["embedding"] = "embedding"
+    output: str
+    pool: Literal["none", "mean", "first"] = "none"
+    mask: str | None = None
+    normalize: bool = False
+
+
+class Spelled(_Data):
+    """An output of [1, steps, letters] is a text by CTC's best path.
+
+    Attributes:
+        output: The model's output.
+        letters: What each index stands for, the blank too.
+        blank: Its index.
+        activation: What makes probabilities of the values.
+    """
+
+    kind: Literal["text"] = "text"
+    output: str
+    letters: tuple[str, ...]
+    blank: int = 0
+    activation: Literal["", "softmax", "sigmoid"] = ""
+
+
+class Series(_Data):
+    """An output has values along a sound: [windows, steps, values], or one a window.
+
+    Attributes:
+        output: The model's output.
+        name: What an answer calls it.
+        rate: Steps a second.
+        names: Of the values of a step; empty where there is one.
+        trim: Steps at each end of a window that the next one has, too: cut off.
+    """
+
+    kind: Literal["series"] = "series"
+    output: str
+    name: str = "series"
+    rate: float = Field(gt=0)
+    names: tuple[str, ...] = ()
+    trim: int = Field(default=0, ge=0)
+
+
+class Limits(_Data):
+    """What a server takes of one request; more is refused.
+
+    Attributes:
+        bytes: Of its body.
+        pixels: Of a picture.
+        seconds: Of a sound.
+        letters: Of a text.
+        rows: Of a table.
+    """
+
+    bytes: int = 64 << 20
+    pixels: int = 64_000_000
+    seconds: float = 3600.0
+    letters: int = 100_000
+    rows: int = 10_000
+
+
+Prepare = Annotated[Picture | Sentence | Sound | Row | Constant, Field(discriminator="kind")]
+Meaning = Annotated[
+    Classes | Boxes | Numbers | Embedding | Spelled | Series, Field(discriminator="kind")
+]
 
 
 class Declaration(_Data):
@@ -108,8 +291,8 @@ class Declaration(_Data):
     """
 
     version: Literal[1] = 1
-    prepare: tuple[Annotated[Picture | Sentence, Field(discriminator="kind")], ...] = ()
-    answer: tuple[Classes, ...] = ()
+    prepare: tuple[Prepare, ...] = ()
+    answer: tuple[Meaning, ...] = ()
 
 
 def sentence_of(inputs: Sequence[TensorSpec], texts: Mapping[str, Any]) -> Sentence | None:
@@ -152,7 +335,13 @@ def sentence_of(inputs: Sequence[TensorSpec], texts: Mapping[str, Any]) -> Sente
 def classes_of(outputs: Sequence[TensorSpec]) -> tuple[Classes, ...]:
     """What of a model's outputs are classes: those with names, or with what makes probabilities."""
     return tuple(
-        Classes(output=spec.name, labels=spec.labels or (), activation=spec.activation or "")
+        Classes.model_validate(
+            {
+                "output": spec.name,
+                "labels": spec.labels or (),
+                "activation": spec.activation or "",
+            }
+        )
         for spec in outputs
         if spec.is_float and (spec.labels or spec.activation) and spec.shape
     )

@@ -11,7 +11,14 @@ from typing import Any
 from jinja2 import Environment
 
 from converter.check.gates import numbers, told
-from converter.preparation.declared import Declaration, Picture
+from converter.preparation.declared import (
+    Constant,
+    Declaration,
+    Meaning,
+    Picture,
+    Row,
+    Sound,
+)
 from converter.report import svg
 from converter.report.layerwise_error import AlongReport
 from converter.report.model import ArtifactReport, Report
@@ -107,15 +114,55 @@ def declared(said: Declaration | None) -> list[tuple[str, str]]:
     for item in said.prepare if said else ():
         if isinstance(item, Picture):
             lines.append((f"Pictures become {item.input}", _picture(item)))
+        elif isinstance(item, Sound):
+            lines.append((f"Sounds become {item.input}", _sound(item)))
+        elif isinstance(item, Row):
+            columns = [name for part in item.inputs for name in part.columns]
+            names = ", ".join(part.name for part in item.inputs)
+            lines.append((f"Rows become {names}", f"columns {_few(columns)}"))
+        elif isinstance(item, Constant):
+            shape = "x".join(map(str, item.shape))
+            lines.append((f"{item.input} is", f"{words.number(item.value)}, {shape}"))
         else:
             longest = f", at most {item.longest}" if item.longest else ""
             names = ", ".join(made.name for made in item.inputs)
             lines.append((f"Texts become {names}", f"tokens by {item.file}{longest}"))
-    for classes in said.answer if said else ():
-        count = len(classes.labels)
-        told = [f"{count} names" if count else "", classes.activation and f"{classes.activation}"]
-        lines.append((f"Classes of {classes.output}", "; ".join(filter(None, told))))
+    for meaning in said.answer if said else ():
+        lines.append((f"{_MEANINGS[meaning.kind]} of {meaning.output}", _meaning(meaning)))
     return lines
+
+
+_MEANINGS = {
+    "classes": "Classes", "boxes": "Boxes", "numbers": "Numbers", "embedding": "Vector",
+    "text": "Text", "series": "Series",
+}  # fmt: skip
+
+
+def _meaning(item: Meaning) -> str:
+    """What of it isn't the default."""
+    told = []
+    for name, value in item.model_dump(exclude={"kind", "output"}, exclude_defaults=True).items():
+        if isinstance(value, tuple):
+            told.append(f"{len(value)} {'names' if name == 'labels' else name}")
+        elif name == "activation":
+            told.append(value)
+        else:
+            told.append(name if value is True else f"{name} {value}")
+    return "; ".join(told)
+
+
+def _few(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 8} more" if len(names) > 8 else ""
+    return ", ".join(names[:8]) + more
+
+
+def _sound(item: Sound) -> str:
+    """``16,000 Hz, one channel; windows of 576 samples, every 512``."""
+    parts = [f"{item.rate:,} Hz, one channel" + ", mean 0 and variance 1" * item.normalize]
+    if item.length:
+        every = f", every {item.hop:,}" if item.hop else ""
+        parts.append(f"windows of {item.length:,} samples{every}")
+    return "; ".join(parts)
 
 
 def _picture(item: Picture) -> str:

@@ -24,7 +24,7 @@ from google.protobuf.message import DecodeError
 from converter.errors import DependencyError, MachineError, ModelError, ModelyardError
 from converter.ir.external import mapped_tensors
 from converter.ir.model import IR_VERSION, OPSET, TensorSpec, described, stored_meanings
-from converter.ir.serialized import read_outline
+from converter.ir.serialized import is_read_so, read_outline
 from converter.machine import INT8_DOT, describe_machine
 from converter.runtime import ort_gpu
 from converter.runtime.memory import give_back
@@ -153,9 +153,7 @@ class OrtSession:
         what: Path | bytes | onnx_ir.Model = model
         if isinstance(model, Path) and mapped:
             options.add_session_config_entry(_FOLDER, str(model.absolute().parent))
-            outline = read_outline(model)
-            _require_same(model, outline)
-            what = outline.SerializeToString()
+            what = _outline_of(model).SerializeToString()
         self._session = self._open(what, options, names, (*wrong, *without), self._lent)
         self._asked = tuple(providers)
         self._threads = threads or os.cpu_count() or 1
@@ -339,33 +337,22 @@ def _written_down(
         yield what
 
 
-def _require_same(model: Path, outline: onnx.ModelProto) -> None:
-    """Refuses a file that protobuf's own parser reads otherwise than our outline of it: that parser
-    is what ONNX Runtime takes the file with.
+def _outline_of(model: Path) -> onnx.ModelProto:
+    """A file's outline. A file that protobuf's own parser reads otherwise is refused: with that
+    parser ONNX Runtime takes the file.
 
     Raises:
         ModelError: It can't be parsed, or it isn't what the outline says.
     """
     try:
-        whole = onnx.load(str(model), load_external_data=False)
+        outline = read_outline(model)
+        same = is_read_so(model, outline)
     except DecodeError as error:
         raise ModelError(f"{model.name} can't be read: {one_line(error)}") from error
-    kept = onnx.ModelProto()
-    kept.CopyFrom(outline)
-    with model.open("rb") as file:
-        for mine, theirs in zip(kept.graph.initializer, whole.graph.initializer, strict=False):
-            if mine.external_data:
-                place = {item.key: item.value for item in mine.external_data}
-                file.seek(int(place["offset"]))
-                if file.read(int(place["length"])) == theirs.raw_data:
-                    theirs.ClearField("raw_data")
-                mine.ClearField("external_data")
-                mine.ClearField("data_location")
-    same = kept == whole
-    del whole
     give_back()
     if not same:
         raise ModelError(f"{model.name} isn't read as it was written")
+    return outline
 
 
 def _outside(model: onnx_ir.Model, names: Iterable[str], file: str) -> onnx_ir.Model:

@@ -19,7 +19,8 @@ from converter.files.digest import digest_of, file_digest
 from converter.ir.model import TensorSpec
 from converter.options.request import Request
 from converter.preparation.declared import Picture
-from converter.preparation.prepared import picture_array, table_of
+from converter.preparation.prepared import picture_array
+from converter.preparation.stages import value_table
 from converter.samples.base import Array, Sample, Samples
 from converter.samples.files import SampleFile, limit_samples, some_left
 from converter.samples.fit import numpy_dtype
@@ -186,11 +187,12 @@ class ImagePlan:
             "mean": _by_channel(request.image_mean, 0.0, count, "--image-mean"),
             "std": _by_channel(request.image_std, 1.0, count, "--image-std"),
         })  # fmt: skip
+        self._known = self.picture.model_dump()
         self._table = _table(spec, self.picture)
 
     def prepare(self, file: SampleFile) -> Array:
         """One image, of the input's shape without its batch; raises UsageError."""
-        return picture_array(self.picture, file.path, file.name, self._table)
+        return picture_array(self._known, file.path, file.name, self._table)
 
     def meaning(self) -> dict[str, Any]:
         """What is known of the input: fields of :class:`converter.ir.model.TensorSpec`."""
@@ -297,7 +299,7 @@ def _table(spec: TensorSpec, picture: Picture) -> Array:
     """What each pixel value becomes, of the input's type, [channels, 256]."""
     if not np.isfinite([picture.mean, picture.std]).all() or not all(picture.std):
         raise UsageError("--image-mean and --image-std have to be numbers, and no deviation 0")
-    exact, dtype = table_of(picture), numpy_dtype(spec)
+    exact, dtype = value_table(picture.model_dump()), numpy_dtype(spec)
     if spec.scale is not None:
         ends = np.iinfo(dtype)
         exact = np.rint(exact / spec.scale) + (spec.zero_point or 0)

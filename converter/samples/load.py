@@ -13,7 +13,7 @@ from converter.files.reading import reading
 from converter.files.scrub import base_name
 from converter.ir.model import TensorSpec
 from converter.options.request import Request
-from converter.preparation.pixels import SUFFIXES
+from converter.preparation.prepared import SUFFIXES
 from converter.samples.base import Samples, Tokenize
 from converter.samples.files import ArraySamples, SampleFile
 from converter.samples.generated import RandomSamples

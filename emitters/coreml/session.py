@@ -12,6 +12,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from math import prod
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,7 +23,9 @@ import onnx_ir
 
 from converter import plugins
 from converter.errors import DependencyError, ModelError, UsageError
+from converter.ir.edit import constant_tensor, is_constant, is_op
 from converter.ir.model import TensorSpec
+from converter.ir.real import real_numbers
 from converter.options.request import Request
 from converter.precision.fp16.strict import HALVES, strict
 from converter.runtime.ort import OrtSession
@@ -36,6 +39,9 @@ if TYPE_CHECKING:
 
 _LARGE = 600_000_000
 """Bytes of weights from which a program isn't rewritten: in float32 it might not fit a protobuf."""
+
+_STORED = 32 << 20
+"""Bytes of weights from which those of fewer bits are widened by us."""
 
 _MAPPED = 256 << 20
 """Bytes of weights from which those that are widened lie in a file."""
@@ -144,6 +150,8 @@ class ReadBackSession(PackageSession):
         model = read_back(path)
         specs = {"inputs": list(model.inputs), "outputs": list(model.outputs)}
         super().__init__(path, specs, read_description(path))
+        if model.weight_bytes() > _STORED:
+            _widen(model)
         self._rounded = _can_be_rounded(model)
         if self._rounded:
             fill_in(model.graph)  # what is rounded is known by its type
@@ -193,6 +201,31 @@ def read_back(path: Path) -> Model:
     specs = {"inputs": list(model.inputs), "outputs": list(model.outputs)}
     _name_sizes(model, package_ports(path, specs, read_description(path))["inputs"])
     return model
+
+
+def _widen(model: Model) -> None:
+    """Weights that are stored in fewer bits become what they stand for, computed when it is asked
+    for: ONNX Runtime would compute all of them and hold them."""
+    for node in list(model.graph.graph):
+        if not is_op(node, "DequantizeLinear") or not all(map(is_constant, node.inputs)):
+            continue
+        old, stored, scale = node.outputs[0], constant_tensor(node.inputs[0]), node.inputs[1]
+        assert stored is not None and scale is not None and scale.dtype is not None
+        shape = onnx_ir.Shape(stored.shape.numpy())
+        new = onnx_ir.Value(
+            name=f"{old.name}_widened", shape=shape, type=onnx_ir.TensorType(scale.dtype)
+        )
+        numbers = partial(_numbers, old, f"{new.name}")
+        new.const_value = onnx_ir.LazyTensor(numbers, scale.dtype, shape, name=new.name)
+        model.graph.graph.register_initializer(new)
+        old.replace_all_uses_with(new)
+        model.graph.graph.remove(node)
+
+
+def _numbers(stored: onnx_ir.Value, name: str) -> onnx_ir.TensorProtocol:
+    numbers = real_numbers(stored)
+    assert numbers is not None
+    return onnx_ir.tensor(numbers, name=name)
 
 
 def package_ports(

@@ -12,7 +12,7 @@ from converter.passes.base import STANDARD_DOMAINS, used_domains
 from converter.precision.weights.storage import WeightStorage
 from converter.runtime.ort import OrtSession
 from converter.verify import build_probes, verify_rewrites
-from emitters.coreml import compressed
+from emitters.coreml import compressed, session
 from emitters.coreml.emitter import CoremlEmitter
 from emitters.coreml.lowering import Legalize
 from tests.coreml_emitter.running import agree, emitted, kinds, main_block, request, run_package
@@ -150,6 +150,26 @@ def test_beside_float16(precision: str, tmp_path: Path) -> None:
     made_of = [op.outputs[0].type for op in main_block(path).operations if op.type == kind]
     assert [one.tensorType.dataType for one in made_of] == [10] * 5  # FLOAT16 of MIL.proto
     same(made, path, FEEDS | {"x": FEEDS["x"].astype(np.float16)}, 2e-2, 5e-3)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_many_are_unpacked_by_us_as_onnx_runtime_unpacks(
+    dtype: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = stored(network(dtype), "int8-weights")
+    path = emitted(made, tmp_path, target=17, precision="int8-weights")
+    feeds = FEEDS | {"x": FEEDS["x"].astype(dtype)}
+    before = run_package(path, feeds)
+    opened: list[int] = []
+    widen = session._widen
+    monkeypatch.setattr(session, "_STORED", 0)
+    monkeypatch.setattr(session, "_MAPPED", 0)
+    monkeypatch.setattr(
+        session, "_widen", lambda model: (widen(model), opened.append(model.weight_bytes()))
+    )
+    for name, array in run_package(path, feeds).items():
+        np.testing.assert_allclose(array, before[name], rtol=1e-3, atol=2e-6)
+    assert opened[0] >= ELEMENTS * np.dtype(dtype).itemsize
 
 
 def recurrent(op: str, attributes: str = "") -> Model:

@@ -1,0 +1,766 @@
+"""From a user's file to a model's inputs, and from its outputs to an answer.
+
+    stages = Stages.load()
+    [item] = stages.items(body, "image/jpeg")    # several, of a multipart form
+    feeds, seen = stages.prepare(item)           # arrays by the model's names
+    answer = stages.answer(outputs, seen)        # what JSON has
+
+What is done is declared: in ``stages.json`` beside this file, or by who calls. Python 3.10 or newer
+and NumPy; besides, for what is declared alone: Pillow (pictures), soundfile and soxr (sounds),
+tokenizers (texts).
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import struct
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from email.parser import BytesParser
+from importlib import import_module
+from io import BytesIO, StringIO
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+HERE = Path(__file__).resolve().parent
+FILE = "stages.json"
+
+Array = np.ndarray[Any, Any]
+Arrays = dict[str, Array]
+Known = Mapping[str, Any]
+"""A part of a declaration."""
+
+FORMATS = ("JPEG", "PNG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
+"""What picture files hold, in Pillow's words. It knows more, told by content alone: of an EPS, for
+one, it runs Ghostscript."""
+
+MOST_PIXELS = 178_956_970
+"""Where Pillow refuses to decode a picture."""
+
+FILTERS = {"nearest": 0, "lanczos": 1, "bilinear": 2, "bicubic": 3}
+"""Pillow's numbers."""
+
+MODES = {1: "L", 3: "RGB", 4: "RGBA"}
+BYTE = 1 / 255
+TYPES = {"picture": ("image/",), "sound": ("audio/",), "text": ("text/plain",),
+         "row": ("text/csv",)}  # fmt: skip
+"""What of a request's content type says that it is a kind; others say nothing."""
+
+ANY = ("", "application/octet-stream", "application/x-www-form-urlencoded")
+"""Content types of whoever doesn't say; the last is curl's."""
+
+_DAMAGED = (OSError, SyntaxError, ValueError, EOFError, struct.error, zlib.error)
+_COLORS = {"1", "L", "LA", "La", "P", "PA", "RGB", "RGBA", "RGBa", "RGBX", "YCbCr"}
+_DEEP = ("I", "F")
+
+
+class StageError(ValueError):
+    """What was sent can't be prepared: the sender's mistake, told in one line.
+
+    Attributes:
+        hint: What to do about it, in the words of the command line; may be empty.
+        status: HTTP's.
+    """
+
+    def __init__(self, told: str, hint: str = "", status: int = 400) -> None:
+        super().__init__(told if len(told) <= 400 else f"{told[:400]}...")
+        self.hint, self.status = hint, status
+
+
+class MissingPackage(ImportError):
+    """A package that isn't installed; ``name`` is pip's."""
+
+
+@dataclass(frozen=True)
+class Item:
+    """One of a request's files.
+
+    Attributes:
+        kind: ``picture``, ``sound``, ``text`` or ``row``.
+        data: Its bytes, or a text.
+        name: What messages call it.
+        pair: A second text; None without one.
+    """
+
+    kind: str
+    data: Any
+    name: str
+    pair: str | None = None
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What of a file its answer needs.
+
+    Attributes:
+        size: Width and height of a picture, upright.
+        scale, offset: Of x and of y: in the model's picture it is ``x * scale + offset``.
+        seconds: Of a sound.
+        feeds: The arrays.
+    """
+
+    size: tuple[int, int] = (0, 0)
+    scale: tuple[float, float] = (1.0, 1.0)
+    offset: tuple[float, float] = (0.0, 0.0)
+    seconds: float = 0.0
+    feeds: Arrays = field(default_factory=dict)
+
+
+class Stages:
+    """What a declaration says, done; safe to call from several threads.
+
+    Args:
+        declared: See ``converter/preparation/declared.py``, as JSON: ``prepare``, ``answer``, and
+            ``limits`` where there are some. A package's has ``stored`` besides: of inputs and
+            outputs the dtype, and where their integers stand for real numbers ``scale`` and
+            ``zero_point``.
+        folder: Where a tokenizer's file lies.
+    """
+
+    def __init__(self, declared: Known, folder: Path = HERE) -> None:
+        self.declared, self._folder = declared, folder
+        self._limits: Known = declared.get("limits") or {}
+        self._stored = {item["name"]: item for item in declared.get("stored", ())}
+        self._tokenizers: dict[str, Any] = {}
+        self._tables = {
+            known["input"]: value_table(known).astype(np.float32)
+            for known in declared["prepare"]
+            if known["kind"] == "picture"
+        }
+
+    @classmethod
+    def load(cls, folder: Path = HERE) -> Stages:
+        """Those of a package; what they need is imported at once."""
+        made = cls(json.loads((folder / FILE).read_text("utf-8")), folder)
+        for known in made.declared["prepare"]:
+            for name in packages_of(known["kind"]):
+                _library(name)
+        return made
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds of files that it takes."""
+        return tuple(known["kind"] for known in self.declared["prepare"] if known["kind"] in TYPES)
+
+    def takes(self, content_type: str) -> bool:
+        """Whether a request of that type is a file, or a form of files, and no JSON."""
+        return content_type.partition(";")[0].strip().lower() != "application/json"
+
+    # -- in --------------------------------------------------------------------------
+
+    def items(self, body: bytes, content_type: str = "") -> list[Item]:
+        """The files of a request.
+
+        Raises:
+            StageError: It is of a type that isn't taken, empty, or too large.
+        """
+        asked = content_type.partition(";")[0].strip().lower()
+        most = self._limits.get("bytes")
+        if most is not None and len(body) > most:
+            raise StageError(f"{len(body):,} bytes came, and at most {most:,} are taken", "", 413)
+        if asked.startswith("multipart/"):
+            return list(self._of_form(body, content_type))
+        return [self._item(body, asked, "the body")]
+
+    def _of_form(self, body: bytes, content_type: str) -> Iterator[Item]:
+        head = f"Content-Type: {content_type}\r\n\r\n".encode()
+        parts = BytesParser().parsebytes(head + body)
+        found = parts.get_payload() if parts.is_multipart() else []
+        if not isinstance(found, list) or not found:
+            raise StageError("the form holds no file")
+        for number, part in enumerate(found, 1):
+            assert not isinstance(part, str)
+            data = part.get_payload(decode=True)
+            named = part.get_filename() or f"file {number}"
+            said = part.get_content_type() if "content-type" in part else ""
+            yield self._item(data if isinstance(data, bytes) else b"", said, named)
+
+    def _item(self, data: bytes, content_type: str, name: str) -> Item:
+        kind = next((k for k in self.kinds if content_type.startswith(TYPES[k])), None)
+        if kind is None and (content_type in ANY or not content_type):
+            kind = self.kinds[0] if self.kinds else None
+        if kind is None:
+            kinds = " or ".join(self.kinds) or "arrays in JSON"
+            raise StageError(f"{name} is {content_type}, and the model takes {kinds}", "", 415)
+        if not data:
+            raise StageError(f"{name} is empty")
+        if kind not in ("text", "row"):
+            return Item(kind, data, name)
+        try:
+            return Item(kind, data.decode("utf-8-sig"), name)
+        except UnicodeDecodeError as error:
+            raise StageError(f"{name} is no text in UTF-8: {error}") from error
+
+    def prepare(self, item: Item) -> tuple[Arrays, Seen]:
+        """A file as the model's inputs.
+
+        Returns:
+            Arrays by the model's names, with the batch first: a row for a file, or one for each
+            window of a sound and each line of a table; and what its answer needs.
+
+        Raises:
+            StageError: It can't be read, or the model can't take it.
+            MissingPackage: What reads it isn't installed.
+        """
+        for known in self.declared["prepare"]:
+            if known["kind"] == item.kind:
+                feeds, seen = getattr(self, f"_{item.kind}")(known, item)
+                break
+        else:
+            kinds = " or ".join(self.kinds) or "arrays"
+            raise StageError(f"the model takes {kinds}, and a {item.kind} came")
+        for known in self.declared["prepare"]:
+            if known["kind"] == "constant":
+                feeds[known["input"]] = np.full(known["shape"], known["value"], known["dtype"])
+        feeds = {name: self._as_stored(name, array) for name, array in feeds.items()}
+        return feeds, Seen(seen.size, seen.scale, seen.offset, seen.seconds, feeds)
+
+    def _as_stored(self, name: str, array: Array) -> Array:
+        """In the type of the artifact's own input."""
+        said = self._stored.get(name)
+        if said is None or said["dtype"] == "string":
+            return array
+        if said.get("scale") is not None and array.dtype.kind == "f":
+            ends = np.iinfo(said["dtype"])
+            array = np.rint(array / said["scale"]) + said["zero_point"]
+            return array.clip(ends.min, ends.max).astype(said["dtype"])
+        return array.astype(said["dtype"], copy=False)
+
+    def _picture(self, known: Known, item: Item) -> tuple[Arrays, Seen]:
+        file = BytesIO(item.data) if isinstance(item.data, bytes) else item.data
+        most = self._limits.get("pixels", MOST_PIXELS)
+        array, seen = read_picture(known, file, item.name, self._tables[known["input"]], most)
+        return {known["input"]: array[np.newaxis]}, seen
+
+    def _sound(self, known: Known, item: Item) -> tuple[Arrays, Seen]:
+        wave, seconds = read_sound(known, item.data, item.name, self._limits.get("seconds"))
+        return {known["input"]: framed(known, wave)}, Seen(seconds=seconds)
+
+    def _text(self, known: Known, item: Item) -> tuple[Arrays, Seen]:
+        most = self._limits.get("letters")
+        count = len(item.data) + len(item.pair or "")
+        if most is not None and count > most:
+            raise StageError(f"{count:,} letters came, and at most {most:,} are taken", "", 413)
+        if known["file"] not in self._tokenizers:
+            self._tokenizers[known["file"]] = tokenizer_of(known, self._folder)
+        made = self._tokenizers[known["file"]].encode(item.data, item.pair)
+        feeds = {}
+        for part in known["inputs"]:
+            values = list(getattr(made, part["of"]))
+            values += [part["fill"]] * ((known["length"] or 0) - len(values))
+            feeds[part["name"]] = np.array([values], part["dtype"])
+        return feeds, Seen()
+
+    def _row(self, known: Known, item: Item) -> tuple[Arrays, Seen]:
+        return read_rows(known, item.data, item.name, self._limits.get("rows")), Seen()
+
+    # -- out -------------------------------------------------------------------------
+
+    def answer(self, outputs: Mapping[str, Array], seen: Seen) -> dict[str, Any]:
+        """What the outputs of one file mean, as JSON has it; all outputs, where nothing says it."""
+        real = {name: self._as_real(name, array) for name, array in outputs.items()}
+        made: dict[str, Any] = {}
+        for known in self.declared["answer"]:
+            made |= ANSWERS[known["kind"]](known, real, seen)
+        return made or {name: array.tolist() for name, array in real.items()}
+
+    def _as_real(self, name: str, array: Array) -> Array:
+        said = self._stored.get(name) or {}
+        if said.get("scale") is None or array.dtype.kind not in "iu":
+            return array
+        return np.asarray((array.astype(np.float64) - said["zero_point"]) * said["scale"])
+
+
+def packages_of(kind: str) -> tuple[str, ...]:
+    """What reads a kind of files, by the names of modules."""
+    known = {"picture": ("PIL",), "sound": ("soundfile", "soxr"), "text": ("tokenizers",)}
+    return known.get(kind, ())
+
+
+def _library(name: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError as error:
+        wanted = {"PIL": "pillow"}.get(name, name)
+        raise MissingPackage(f"it needs the package {wanted}", name=wanted) from error
+
+
+# -- pictures --------------------------------------------------------------------------
+
+
+def value_table(known: Known) -> Array:
+    """What each value of 8 bits becomes, float64, [channels, 256]."""
+    values = np.arange(256, dtype=np.float64)
+    scaled = values / 255 if known["scale"] == BYTE else values * known["scale"]
+    mean, std = (np.asarray(known[part])[:, np.newaxis] for part in ("mean", "std"))
+    return np.asarray((scaled - mean) / std)
+
+
+def read_picture(
+    known: Known, file: Path | BinaryIO, name: str, table: Array, most: int = MOST_PIXELS
+) -> tuple[Array, Seen]:
+    """One picture as an input, without a batch.
+
+    Resizing and cutting follow torchvision's ``Resize`` and ``CenterCrop``: the longer side is
+    rounded down, the crop's corner to the nearest.
+
+    Args:
+        known: How it is prepared.
+        file: The encoded picture.
+        name: What messages call it.
+        table: What each value becomes, [channels, 256]; its type is the result's.
+        most: Pixels that it may have.
+
+    Returns:
+        [channels, height, width] or [height, width, channels]; where its pixels came from.
+
+    Raises:
+        StageError: It is truncated or of a kind that would have to be guessed about: 16-bit, CMYK,
+            animated, transparent where the model sees no transparency; or it doesn't come to its
+            size.
+    """
+    pixels, seen = read_pixels(known, file, name, MODES[len(table)], most)
+    if known["color"].startswith("bgr"):
+        pixels = pixels[..., [2, 1, 0, 3][: len(table)]]
+    planes = [table[channel][pixels[..., channel]] for channel in range(len(table))]
+    return np.stack(planes, axis=0 if known["layout"] == "CHW" else -1), seen
+
+
+def read_pixels(
+    known: Known, file: Path | BinaryIO, name: str, mode: str, most: int
+) -> tuple[Array, Seen]:
+    """The pixels as uint8, [height, width, channels]; ``mode`` is Pillow's."""
+    library, ops = _library("PIL.Image"), _library("PIL.ImageOps")
+    bomb = library.DecompressionBombError
+    try:
+        with library.open(file, formats=FORMATS) as image:
+            _check_kind(image, name, most)
+            image.load()
+            upright = ops.exif_transpose(image)
+            framed_, seen = _frame(_in_mode(upright, mode, name), known, name)
+    except bomb as error:
+        raise StageError(f"{name}: {error}", "Make it smaller.", 413) from error
+    except StageError:
+        raise
+    except _DAMAGED as error:
+        raise StageError(
+            f"{name} can't be read: it is truncated, or no image of these kinds: "
+            f"{', '.join(FORMATS)} ({_one_line(error)})",
+            "Repair it, or leave such files out with --skip-bad.",
+        ) from error
+    pixels = np.asarray(framed_)
+    return (pixels[..., np.newaxis] if pixels.ndim == 2 else pixels), seen
+
+
+def _one_line(error: BaseException) -> str:
+    """What an error says, without where something lies in memory."""
+    return " ".join(str(error).split()).partition(" <_io.")[0]
+
+
+def _check_kind(image: Any, name: str, most: int) -> None:
+    """Refuses images that 8-bit pixels can't stand for, and larger ones than are taken."""
+    raw = [str(tile[3]) for tile in getattr(image, "tile", ())]
+    if image.mode.startswith(_DEEP) or any(";16" in item for item in raw):
+        raise StageError(
+            f"{name} has more than 8 bits a channel ({image.mode})",
+            "Convert it to 8 bits first, by the scale that the model was trained with.",
+        )
+    if image.mode not in _COLORS:
+        raise StageError(
+            f"{name} is in the colour space {image.mode}",
+            "Convert it to RGB first, with its colour profile.",
+        )
+    frames = getattr(image, "n_frames", 1)
+    if frames > 1 and image.format != "MPO":  # a phone's JPEG: the photo comes first
+        raise StageError(f"{name} holds {frames} frames", "Save the one that is meant.")
+    if image.width * image.height > most:
+        raise StageError(
+            f"{name} has {image.width} x {image.height} pixels, and at most {most:,} are taken",
+            "Make it smaller.",
+            413,
+        )
+
+
+def _in_mode(image: Any, mode: str, name: str) -> Any:
+    if image.has_transparency_data and mode != "RGBA":
+        if image.convert("RGBA").getchannel("A").getextrema() != (255, 255):
+            raise StageError(
+                f"{name} has transparent pixels, and the model takes {mode}",
+                "Put it on a background first.",
+            )
+        image = image.convert("RGBA").convert("RGB")
+    return image if image.mode == mode else image.convert(mode)
+
+
+def _frame(image: Any, known: Known, name: str) -> tuple[Any, Seen]:
+    """Resized, and cut or filled up."""
+    size = image.size
+    wanted = (known["width"] or image.width, known["height"] or image.height)
+    before = _size_to_resize(size, known, wanted)
+    if before[0] * before[1] > MOST_PIXELS:
+        raise StageError(
+            f"{name} of {size[1]}x{size[0]} would be {before[1]}x{before[0]} when resized",
+            "Cut it first, or resize to HxW (--image-resize).",
+        )
+    if before != size:
+        image = image.resize(before, FILTERS[known["interpolation"]])
+    scale = (before[0] / size[0], before[1] / size[1])
+    if known.get("fill") is not None:
+        wanted = (known["width"] or before[0], known["height"] or before[1])
+        left, top = (round((w - b) / 2 - 0.1) for w, b in zip(wanted, before, strict=True))
+        color = (known["fill"],) * len(image.getbands())
+        whole = _library("PIL.Image").new(image.mode, wanted, color)
+        whole.paste(image, (left, top))
+        return whole, Seen(size, scale, (left, top))
+    if known["width"] is None or known["height"] is None:
+        wanted = (known["width"] or before[0], known["height"] or before[1])
+    if before == wanted:
+        return image, Seen(size, scale)
+    found = f"{name} is {before[1]}x{before[0]} after resizing, the model's image"
+    if not known["crop"]:
+        raise StageError(
+            f"{found} is {wanted[1]}x{wanted[0]}",
+            "Resize to HxW (--image-resize), or cut with --image-crop center.",
+        )
+    if before[0] < wanted[0] or before[1] < wanted[1]:
+        raise StageError(
+            f"{found} of {wanted[1]}x{wanted[0]} can't be cut out of it",
+            "Give a larger --image-resize.",
+        )
+    left, top = (round((b - w) / 2) for w, b in zip(wanted, before, strict=True))
+    cut = image.crop((left, top, left + wanted[0], top + wanted[1]))
+    return cut, Seen(size, scale, (-left, -top))
+
+
+def _size_to_resize(
+    size: tuple[int, int], known: Known, wanted: tuple[int, int]
+) -> tuple[int, int]:
+    """Width and height to resize to, as Pillow wants them."""
+    resize = known["resize"]
+    if known.get("fill") is not None:  # letterboxed: as large as fits
+        ratio = min(wanted[0] / size[0], wanted[1] / size[1])
+        return max(1, round(size[0] * ratio)), max(1, round(size[1] * ratio))
+    if resize is None:
+        return wanted
+    if not isinstance(resize, int):
+        return resize[1], resize[0]
+    if size[0] <= size[1]:
+        return resize, max(1, resize * size[1] // size[0])
+    return max(1, resize * size[0] // size[1]), resize
+
+
+# -- sounds ----------------------------------------------------------------------------
+
+
+def read_sound(
+    known: Known, data: Any, name: str, longest: float | None = None
+) -> tuple[Array, float]:
+    """A sound as float32, one channel at the model's rate, and its seconds.
+
+    Args:
+        known: How it is prepared.
+        data: A file's bytes or path (WAV, FLAC, OGG, MP3: what libsndfile reads).
+        name: What messages call it.
+        longest: Seconds that it may have.
+
+    Raises:
+        StageError: It can't be read, is empty, or too long.
+    """
+    soundfile, soxr = _library("soundfile"), _library("soxr")
+    try:
+        with soundfile.SoundFile(BytesIO(data) if isinstance(data, bytes) else data) as file:
+            rate, seconds = file.samplerate, file.frames / file.samplerate
+            if longest is not None and seconds > longest:
+                raise StageError(
+                    f"{name} is {seconds:,.0f} seconds long, and at most {longest:,.0f} are taken",
+                    "Cut it first.",
+                    413,
+                )
+            wave = file.read(dtype="float32", always_2d=True)
+    except (soundfile.SoundFileError, TypeError, OSError) as error:
+        raise StageError(f"{name} can't be read as a sound: {_one_line(error)}") from error
+    if not len(wave):
+        raise StageError(f"{name} holds no sound")
+    mono = wave.mean(axis=1, dtype=np.float32)
+    if rate != known["rate"]:
+        mono = soxr.resample(mono, rate, known["rate"], quality="HQ")
+    if known["normalize"]:  # as Wav2Vec2's feature extractor does
+        mono = (mono - mono.mean()) / np.sqrt(mono.var() + 1e-7)
+    return np.ascontiguousarray(mono, np.float32), seconds
+
+
+def framed(known: Known, wave: Array) -> Array:
+    """A sound as the model takes it: [windows, length], or [1, samples] without windows.
+
+    Windows start ``before`` samples of silence early, follow one another by ``hop``, and go on
+    until ``after`` samples of silence behind the sound are in one.
+    """
+    length, hop = known["length"], known["hop"]
+    if length is None:
+        return wave[np.newaxis]
+    if hop is None:  # one window: cut, or filled up
+        wave = wave[:length]
+        return np.pad(wave, (0, length - len(wave)))[np.newaxis]
+    total = known["before"] + len(wave) + known["after"]
+    count = max(1, math.ceil((total - (length - hop)) / hop))
+    whole = np.zeros((count - 1) * hop + length, wave.dtype)
+    part = wave[: len(whole) - known["before"]]
+    whole[known["before"] : known["before"] + len(part)] = part
+    return np.ascontiguousarray(np.lib.stride_tricks.sliding_window_view(whole, length)[::hop])
+
+
+# -- texts and tables ------------------------------------------------------------------
+
+
+def tokenizer_of(known: Known, folder: Path) -> Any:
+    """The tokenizer of a text, set up as the model wants it.
+
+    Raises:
+        StageError: Its file isn't there.
+    """
+    library, file = _library("tokenizers"), folder / known["file"]
+    if not file.is_file():
+        raise StageError(f"{file} isn't there, which makes tokens of a text")
+    made = library.Tokenizer.from_file(str(file))
+    made.no_padding()
+    if known["longest"] is None:
+        made.no_truncation()
+    else:
+        made.enable_truncation(known["longest"])
+    return made
+
+
+def read_rows(known: Known, text: str, name: str, most: int | None = None) -> Arrays:
+    """The lines of a CSV with a header as inputs, a row each.
+
+    Raises:
+        StageError: A column is missing, a line is cut off, or a value is no number.
+    """
+    try:
+        lines = [line for line in csv.reader(StringIO(text), strict=True) if line]
+    except csv.Error as error:
+        raise StageError(f"{name} is no CSV: {error}") from error
+    if len(lines) < 2:
+        raise StageError(f"{name} has no line below its header")
+    header = [cell.strip() for cell in lines[0]]
+    if most is not None and len(lines) - 1 > most:
+        raise StageError(
+            f"{name} has {len(lines) - 1} lines, and at most {most} are taken", "", 413
+        )
+    wanted = [column for part in known["inputs"] for column in part["columns"]]
+    if missing := [column for column in wanted if column not in header]:
+        raise StageError(f"{name} lacks the columns {', '.join(missing[:10])}")
+    for number, line in enumerate(lines[1:], 2):
+        if len(line) != len(header):
+            raise StageError(f"{name}, line {number}: {len(line)} values for {len(header)} columns")
+    feeds = {}
+    for part in known["inputs"]:
+        places = [header.index(column) for column in part["columns"]]
+        cells = [[line[place] for place in places] for line in lines[1:]]
+        feeds[part["name"]] = _numbers(cells, part, name)
+    return feeds
+
+
+def _numbers(cells: Sequence[Sequence[str]], part: Known, name: str) -> Array:
+    if part["dtype"] == "string":
+        return np.array(cells, object)
+    dtype = np.dtype(part["dtype"])
+    found = np.empty((len(cells), len(part["columns"])), dtype)
+    for row, line in enumerate(cells):
+        for place, cell in enumerate(line):
+            try:
+                number = float(cell) if cell.strip() or dtype.kind != "f" else math.nan
+                found[row, place] = number if dtype.kind == "f" else int(cell)
+            except (ValueError, OverflowError) as error:
+                column = part["columns"][place]
+                raise StageError(f"{name}, line {row + 2}: {column} is {cell!r}") from error
+    return found
+
+
+# -- answers ---------------------------------------------------------------------------
+
+
+def activated(values: Array, activation: str) -> Array:
+    """Probabilities of logits, float64, along the last axis."""
+    values = values.astype(np.float64)
+    if activation == "softmax":
+        values = np.exp(values - values.max(axis=-1, keepdims=True))
+        return np.asarray(values / values.sum(axis=-1, keepdims=True))
+    return np.asarray((1 + np.tanh(values / 2)) / 2 if activation == "sigmoid" else values)
+
+
+def classes(known: Known, outputs: Mapping[str, Array], seen: Seen) -> dict[str, Any]:
+    """The best classes, the best first; of several rows a list each."""
+    values = outputs[known["output"]]
+    rows = activated(values.reshape(-1, values.shape[-1]), known["activation"])
+    labels = known["labels"]
+    found = []
+    for row in rows:
+        best = np.argsort(-row, kind="stable")[: known["top"]]
+        found.append([
+            {"index": int(i), "score": float(row[i]), **_labelled(labels, int(i))} for i in best
+        ])  # fmt: skip
+    return {"classes": found[0] if len(found) == 1 else found}
+
+
+def _labelled(labels: Sequence[str], index: int) -> dict[str, str]:
+    return {"label": labels[index]} if 0 <= index < len(labels) else {}
+
+
+def boxes(known: Known, outputs: Mapping[str, Array], seen: Seen) -> dict[str, Any]:
+    """What was found, in the picture's own pixels: x0, y0, x1, y1, the best first."""
+    places, scores, index = _candidates(known, outputs)
+    keep = scores >= known["threshold"]
+    corners = _corners(places[keep].astype(np.float64), known, seen)
+    scores, index = scores[keep], index[keep]
+    chosen = suppressed(corners, scores, index, known["iou"])[: known["most"]]
+    ends = np.array([*seen.size, *seen.size]) if seen.size != (0, 0) else None
+    found = []
+    for i in chosen:
+        box = corners[i] if ends is None else corners[i].clip(0, ends)
+        number = int(index[i])
+        found.append({
+            "box": [round(float(v), 2) for v in box], "score": float(scores[i]), "index": number,
+            **_labelled(known["labels"], number),
+        })  # fmt: skip
+    return {"boxes": found}
+
+
+def _candidates(known: Known, outputs: Mapping[str, Array]) -> tuple[Array, Array, Array]:
+    """Boxes [n, 4], the best class's score of each, and which it is."""
+    found = outputs[known["output"]]
+    found = found.reshape(found.shape[-2:])
+    if known["transposed"]:
+        found = found.T
+    places, rest = found[:, :4], found[:, 4:]
+    if known["scores"]:
+        rest = outputs[known["scores"]]
+        rest = rest.reshape(len(places), -1)
+    if known["classes"]:
+        return places, rest[:, 0], outputs[known["classes"]].reshape(-1)
+    factor: Any = 1.0
+    if known["objectness"]:
+        factor, rest = activated(rest[:, 0], known["activation"]), rest[:, 1:]
+    if known["activation"]:
+        rest = activated(rest, known["activation"])
+    if known["background"]:
+        rest = rest[:, :-1]
+    index = rest.argmax(axis=-1)
+    return places, rest[np.arange(len(rest)), index] * factor, index
+
+
+def _corners(places: Array, known: Known, seen: Seen) -> Array:
+    """Corners in the picture's own pixels."""
+    a, b, c, d = places.T
+    shapes = {
+        "xyxy": (a, b, c, d),
+        "yxyx": (b, a, d, c),
+        "xywh": (a, b, a + c, b + d),
+        "cxcywh": (a - c / 2, b - d / 2, a + c / 2, b + d / 2),
+    }
+    corners = np.stack(shapes[known["format"]], axis=-1)
+    if known["relative"]:
+        height, width = _input_size(seen)
+        corners = corners * np.array([width, height, width, height])
+    scale, offset = np.array([*seen.scale] * 2), np.array([*seen.offset] * 2)
+    return np.asarray((corners - offset) / scale)
+
+
+def _input_size(seen: Seen) -> tuple[int, int]:
+    """Height and width of the model's picture."""
+    shape = next((array.shape for array in seen.feeds.values() if array.ndim == 4), (0, 1, 1, 1))
+    return (shape[1], shape[2]) if shape[-1] in (1, 3, 4) else (shape[2], shape[3])
+
+
+def suppressed(corners: Array, scores: Array, index: Array, iou: float | None) -> list[int]:
+    """Non-maximum suppression by class: the kept boxes' numbers, the best first.
+
+    Args:
+        corners: [n, 4].
+        scores, index: [n]; a box is only suppressed by one of its class.
+        iou: The least overlap that is too much; None for none.
+    """
+    order = np.argsort(-scores, kind="stable")
+    if iou is None:
+        return [int(i) for i in order]
+    sizes = np.prod(np.maximum(corners[:, 2:] - corners[:, :2], 0), axis=1)
+    kept: list[int] = []
+    while len(order):
+        first, others = order[0], order[1:]
+        kept.append(int(first))
+        low = np.maximum(corners[first, :2], corners[others, :2])
+        high = np.minimum(corners[first, 2:], corners[others, 2:])
+        shared = np.prod(np.maximum(high - low, 0), axis=1)
+        joined = sizes[first] + sizes[others] - shared
+        apart = (shared <= iou * joined) | (index[others] != index[first])
+        order = others[apart]
+    return kept
+
+
+def numbers(known: Known, outputs: Mapping[str, Array], seen: Seen) -> dict[str, Any]:
+    """Numbers by their names, with their unit; of several rows a list each."""
+    values = outputs[known["output"]]
+    rows = values.reshape(len(values) if values.ndim else 1, -1)
+    named = known["names"] or [known["output"]] * (rows.shape[1] == 1)
+    found = [
+        dict(zip(named, row.tolist(), strict=False)) if named else row.tolist() for row in rows
+    ]
+    unit = {"unit": known["unit"]} if known["unit"] else {}
+    return {"numbers": found[0] if len(found) == 1 else found, **unit}
+
+
+def embedding(known: Known, outputs: Mapping[str, Array], seen: Seen) -> dict[str, Any]:
+    """One vector of a file: pooled over tokens, of length 1 where that is declared."""
+    values = outputs[known["output"]].astype(np.float64)
+    if known["pool"] == "mean":
+        mask = seen.feeds.get(known["mask"] or "")
+        weights = np.ones(values.shape[:2]) if mask is None else mask.astype(np.float64)
+        values = np.einsum("bth,bt->bh", values, weights) / weights.sum(axis=1, keepdims=True)
+    elif known["pool"] == "first":
+        values = values[:, 0]
+    row = values.reshape(-1)
+    if known["normalize"]:
+        row = row / max(float(np.linalg.norm(row)), 1e-12)
+    return {"embedding": row.tolist()}
+
+
+def text(known: Known, outputs: Mapping[str, Array], seen: Seen) -> dict[str, Any]:
+    """A text by CTC's best path: repeats are one letter, blanks none."""
+    values = outputs[known["output"]]
+    rows = values.reshape(-1, values.shape[-1])
+    best = rows.argmax(axis=-1)
+    first = np.concatenate([[True], best[1:] != best[:-1]]) & (best != known["blank"])
+    letters = [known["letters"][i] for i in best[first]]
+    sure = activated(rows, known["activation"]).max(axis=-1)[first]
+    score = float(sure.mean()) if len(sure) else 0.0
+    return {"text": "".join(letters), "score": score}
+
+
+def series(known: Known, outputs: Mapping[str, Array], seen: Seen) -> dict[str, Any]:
+    """Values along a sound: windows joined, what they share cut off."""
+    values = outputs[known["output"]]
+    names, rate = known["names"], known["rate"]
+    width = len(names) or (values.shape[-1] if values.ndim > 2 else 1)
+    trim = known["trim"]
+    if values.ndim > 2:
+        values = values[:, trim : values.shape[1] - trim]
+    rows = values.reshape(-1, width)[: math.ceil(seen.seconds * rate) or None]
+    told = rows[:, 0].tolist() if width == 1 else rows.tolist()
+    return {known["name"]: {"rate": rate, **({"names": list(names)} if names else {}),
+                            "values": told}}  # fmt: skip
+
+
+ANSWERS = {
+    "classes": classes,
+    "boxes": boxes,
+    "numbers": numbers,
+    "embedding": embedding,
+    "text": text,
+    "series": series,
+}
+"""What makes an answer of outputs, by kind."""
