@@ -122,7 +122,8 @@ OTHERS: dict[str, list[Any]] = {
     "batch": ["4"], "dims": [{"n": 3}], "kwargs": [{"n": 3}], "palette_bits": [4],
     "skip_passes": [["onnxsim"]], "precision": [["fp32"]], "to": [["onnx"]], "serve": [[]],
     "metric": [["top1"]], "repository": ["models"], "max_latency": [9.0],
-    "min_cosine": [0.9], "io_dtype": ["float16"],
+    "min_cosine": [0.9], "io_dtype": ["float16"], "preparation": [[{"kind": "picture"}]],
+    "answer": [[{"kind": "classes"}]],
 }  # fmt: skip
 """Values that options may have, where it isn't any text or number."""
 

@@ -19,6 +19,7 @@ from converter.check.metrics import Outputs
 from converter.check.reference import ReferenceOutputs
 from converter.check.sums import Array
 from converter.ir.model import TensorSpec
+from converter.preparation.declared import Declaration
 from converter.samples.base import Samples
 from converter.text import words
 
@@ -73,6 +74,8 @@ class Shipped:
             and ``pad``, how many tokens it is cut to and the one that fills up, or None; empty
             where no tokenizer goes along.
         notes: What was left out, and why.
+        declared: How users' files become the model's inputs, and its outputs answers; None where
+            nothing is known.
     """
 
     items: tuple[Item, ...]
@@ -87,6 +90,7 @@ class Shipped:
     label_names: tuple[str, ...] | None = None
     notes: tuple[str, ...] = ()
     texts: Mapping[str, Any] = field(default_factory=dict)
+    declared: Declaration | None = None
 
     @property
     def gates(self) -> dict[str, float | None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from converter.options.request import all_fields, option_of
+from converter.options.request import all_fields, options
 from converter.options.spelling import type_of
 
 _HEAD = '''"""The fields of :class:`converter.options.request.Request`, as keywords of Python calls.
@@ -27,6 +27,7 @@ class Keywords(TypedDict, total=False):
     """Options; docs/options.md says what each does."""
 
 '''
+_WRITTEN = "Mapping[str, Any] | Sequence[Mapping[str, Any]]"
 _ARRAYS = ("samples", "calibration_samples")
 _PLAIN = {"str": "Text", "int": "int", "float": "float", "bool": "bool", "Any": "Any"}
 
@@ -36,16 +37,20 @@ def keywords_module() -> str:
     lines = [
         f"    {item.name}: {_type(item.name, type_of(item.name))}"
         for item in all_fields()
-        if item.name != "source"
+        if item.name not in ("source", "preparation")
     ]
     return _HEAD + "\n".join(lines) + "\n"
 
 
 def _type(name: str, hint: object) -> str:
     text = str(hint).replace("typing.", "").removeprefix("<class '").removesuffix("'>")
-    option = option_of(name) if name != "kwargs" else None
+    if text == "list[dict[str, Any]]":
+        return _WRITTEN
+    option = options().get(name)
     optional = " | None" if text.endswith(" | None") else ""
     text = text.removesuffix(" | None")
+    if name == "prepare":  # or how, which a recipe writes under the same key
+        optional = f" | {_WRITTEN}{optional}"
     if option and option.choices:
         return f"Literal[{', '.join(map(repr, option.choices))}]{optional}".replace("'", '"')
     if text.startswith("dict[str, "):

@@ -12,6 +12,7 @@ from typing import Any
 
 from converter.errors import UsageError
 from converter.options.request import option_of
+from converter.options.spelling import as_written
 from converter.pipeline.live_models import holding
 from converter.pipeline.plan import Step
 from converter.pipeline.run import Listener, Silent
@@ -46,7 +47,8 @@ class Given:
 
     def __enter__(self) -> Given:
         with self._stack:  # what was opened goes again where a value can't be used
-            self.options = {name: self._plain(name, v) for name, v in self._values.items()}
+            named = dict(as_written(name, value) for name, value in self._values.items())
+            self.options = {name: self._plain(name, v) for name, v in named.items()}
             self.listener = self._stack.enter_context(_listening(self._listener, self._progress))
             self._stack = self._stack.pop_all()
         return self

@@ -24,6 +24,7 @@ from converter.pipeline.plan import Step
 from converter.pipeline.reads import require_files
 from converter.pipeline.run import Listener, Silent
 from converter.pipeline.work import Work, find_parser, sizes_of
+from converter.preparation.written import require_written
 from converter.protocols.emitter import Artifact, Emitter
 from converter.protocols.parser import Identity, Parser, Source
 from converter.runtime.session import Progress, Session
@@ -43,12 +44,15 @@ def resolve(values: Mapping[str, Any]) -> Request:
     if not source.startswith("zoo:"):
         request = make_request(values)
         require_files(request)
-        return request
-    make_request(values)
-    from zoo import catalogue
+    else:
+        make_request(values)
+        from zoo import catalogue
 
-    found = catalogue.resolve(source, offline=bool(values.get("offline")))
-    return make_request({**found, **{k: v for k, v in values.items() if k != "source"}})
+        found = catalogue.resolve(source, offline=bool(values.get("offline")))
+        request = make_request({**found, **{k: v for k, v in values.items() if k != "source"}})
+    if request.preparation or request.answer:
+        require_written(request.preparation, request.answer)
+    return request
 
 
 @contextmanager

@@ -58,6 +58,8 @@ class Keywords(TypedDict, total=False):
     samples_pattern: Text | None
     labels: Text | None
     label_names: Text | None
+    answer: Mapping[str, Any] | Sequence[Mapping[str, Any]]
+    prepare: Literal["graph", "server"] | Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
     image_size: Text | None
     image_resize: Text | None
     image_crop: Literal["center", "none"]

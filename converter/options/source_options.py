@@ -153,6 +153,21 @@ class SampleOptions:
         metavar="FILE",
         affects=_IMAGE_STEPS,
     )
+    preparation: list[dict[str, Any]] = field(
+        default_factory=list, metadata={"affects": _IMAGE_STEPS}
+    )
+    answer: list[dict[str, Any]] = field(
+        default_factory=list, metadata={"affects": ("pack", "package")}
+    )
+    prepare: str | None = declared(
+        "Samples",
+        "--prepare",
+        "Where users' files become inputs, and outputs answers: in the graph, as far as operators "
+        "can, or in the server. Default: in the client.",
+        choices=("graph", "server"),
+        usual=True,
+        affects=("plan", "simplify", "package"),
+    )
     image_size: str | None = _images(
         "--image-size", "Height x width fed to the model. Default: the model's.", metavar="HxW"
     )

@@ -41,6 +41,7 @@ def fields_of(written: Mapping[str, Any], where: str) -> tuple[dict[str, Any], d
     spelled: dict[str, str] = {}
     for key, value in written.items():
         name, no = field_of(key)
+        name, value = as_written(name, value)
         if name in values:
             raise UsageError(f"{where} has {spelled[name]} and {key}, which are one option")
         if no and not isinstance(value, bool):
@@ -48,6 +49,16 @@ def fields_of(written: Mapping[str, Any], where: str) -> tuple[dict[str, Any], d
         spelled[name] = key
         values[name] = not value if no else _fitted(name, value)
     return values, spelled
+
+
+def as_written(name: str, value: Any) -> tuple[str, Any]:
+    """A field and its value: ``prepare`` says where, by a word; or how, by a mapping or a list of
+    such, which is the field ``preparation``."""
+    if name not in ("prepare", "answer"):
+        return name, value
+    if isinstance(value, Mapping):
+        value = [dict(value)]
+    return ("preparation" if name == "prepare" and isinstance(value, list) else name), value
 
 
 @cache

@@ -21,10 +21,11 @@ from converter.ir.model import Model, PassRecord
 from converter.machine import describe_machine
 from converter.options.parts import Whole, named
 from converter.options.request import Request
-from converter.options.resolved import io_dtype_of, tells_of_images
+from converter.options.resolved import io_dtype_of
 from converter.options.unused_options import without_effect
 from converter.passes.base import STANDARD_DOMAINS, used_domains
 from converter.passes.libraries.tools import depends_on_machine
+from converter.pipeline.declaring import declaration_of
 from converter.pipeline.left_out import missed, missed_error, skipped, take_out, take_out_part
 from converter.pipeline.manifest import (
     FileRecord,
@@ -40,7 +41,7 @@ from converter.pipeline.publish_journal import Journal
 from converter.pipeline.refusals import refuse
 from converter.pipeline.staging import SCRATCH, Staging
 from converter.pipeline.steps import CheckedArtifact, Made
-from converter.preparation.declared import Declaration, classes_of, sentence_of
+from converter.preparation.declared import Declaration
 from converter.protocols.emitter import Artifact
 from converter.protocols.server import Packaged, Server
 from converter.report.files import write_report
@@ -406,19 +407,8 @@ def _framework(outcome: Outcome, source: Mapping[str, Any]) -> str:
 
 
 def _declared(outcome: Outcome, model: Model) -> Declaration | None:
-    """How users' files become the model's inputs, and its outputs answers, as far as is known."""
     samples: Samples = outcome.run.result("samples")
-    picture = samples.picture
-    if picture is None and tells_of_images(outcome.request):
-        from converter.samples.images import declared_picture
-
-        picture = declared_picture(model.inputs, outcome.request, {})
-    texts = model.source.get("texts", {})
-    along = texts.get("file") in outcome.work.identity.assets
-    sentence = sentence_of(model.inputs, texts) if along else None
-    prepare = tuple(item for item in (picture, sentence) if item is not None)
-    answer = classes_of(model.outputs)
-    return Declaration(prepare=prepare, answer=answer) if prepare or answer else None
+    return declaration_of(outcome.request, samples, model, outcome.work.identity.assets)
 
 
 def _along(outcome: Outcome) -> list[AlongReport]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from converter.ir.model import TensorSpec
 
@@ -61,6 +61,16 @@ class Picture(_Data):
     scale: float = 1.0
     mean: tuple[float, ...]
     std: tuple[float, ...]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_for_all(cls, said: Any) -> Any:
+        """A mean or deviation that is one number is that of each channel."""
+        if not isinstance(said, dict):
+            return said
+        channels = {"gray": 1, "rgba": 4, "bgra": 4}.get(said.get("color", ""), 3)
+        one = (key for key in ("mean", "std") if isinstance(said.get(key), int | float))
+        return {**said, **{key: (said[key],) * channels for key in one}}
 
 
 class TextInput(_Data):
@@ -288,11 +298,14 @@ class Declaration(_Data):
         version: Of this schema.
         prepare: What inputs are made of; empty where that isn't known.
         answer: What outputs mean; empty where that isn't known.
+        notes: Where what was written in a recipe is other than what is known without it, both
+            values; what none of these can say.
     """
 
     version: Literal[1] = 1
     prepare: tuple[Prepare, ...] = ()
     answer: tuple[Meaning, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def sentence_of(inputs: Sequence[TensorSpec], texts: Mapping[str, Any]) -> Sentence | None:

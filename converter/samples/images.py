@@ -174,6 +174,7 @@ class ImagePlan:
         color = _color(spec, channels, request.image_color)
         count = channels if isinstance(channels, int) else len(color)
         size = _target_size(spec, (height, width), request.image_size, sizes)
+        own = next((item for item in request.preparation if item.get("kind") == "picture"), {})
         self.picture = Picture.model_validate({
             "input": spec.name,
             "layout": "CHW" if self._nchw else "HWC",
@@ -186,6 +187,7 @@ class ImagePlan:
             "scale": _scale(spec, request),
             "mean": _by_channel(request.image_mean, 0.0, count, "--image-mean"),
             "std": _by_channel(request.image_std, 1.0, count, "--image-std"),
+            **own,
         })  # fmt: skip
         self._known = self.picture.model_dump()
         self._table = _table(spec, self.picture)

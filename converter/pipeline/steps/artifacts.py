@@ -36,6 +36,7 @@ from converter.ir.model import Model, TensorSpec
 from converter.options.request import Request
 from converter.options.resolved import served_name
 from converter.pipeline.cache import Cache
+from converter.pipeline.declaring import declaration_of
 from converter.pipeline.plan import MODELS, Step
 from converter.pipeline.steps.base import StepAction
 from converter.pipeline.steps.models import Made, emitted_next, refuse_unsupported, taken_by
@@ -521,9 +522,11 @@ class Shipping(StepAction):
         lists = lists_of(simplified.graph.graph)
         outputs = [spec for spec in simplified.outputs if spec.name not in artifact.left_out]
         shipped = ship(samples, limits, outputs, lists, reference, chosen)
+        assets = self.work.identity.assets
         texts = simplified.source.get("texts", {})
-        along = texts.get("file") in self.work.identity.assets
-        return replace(shipped, texts=texts) if along else shipped
+        known = declaration_of(self.request, samples, simplified, assets)
+        texts = texts if texts.get("file") in assets else {}
+        return replace(shipped, texts=texts, declared=known)
 
 
 def _check_of(step: Step) -> str:

@@ -1,0 +1,63 @@
+"""What is known of how users' files become a model's inputs, and its outputs answers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from converter.ir.model import Model
+from converter.options.request import Request
+from converter.options.resolved import tells_of_images
+from converter.preparation.declared import (
+    Declaration,
+    Meaning,
+    Picture,
+    Prepare,
+    classes_of,
+    sentence_of,
+)
+from converter.preparation.written import filled
+from converter.samples import Samples
+
+
+def declaration_of(
+    request: Request, samples: Samples, model: Model, assets: Collection[str]
+) -> Declaration | None:
+    """The declaration of a model: what was written, and else what options, samples and the model's
+    own files tell.
+
+    Args:
+        request: Its ``preparation`` and ``answer``, and its ``image_*``.
+        samples: Those of the run.
+        model: The model, simplified.
+        assets: Files that go along with the output.
+
+    Returns:
+        None where nothing is known.
+
+    Raises:
+        UsageError: What was written doesn't fit the model.
+    """
+    written = any(item["kind"] == "picture" for item in request.preparation)
+    picture = samples.picture
+    if written or (picture is None and tells_of_images(request)):
+        picture = _picture(model, replace(request, preparation=[]), picture)
+    texts = model.source.get("texts", {})
+    sentence = sentence_of(model.inputs, texts) if texts.get("file") in assets else None
+    known: list[Prepare] = [item for item in (picture, sentence) if item is not None]
+    prepare, notes = filled("prepare", request.preparation, known, model.inputs)
+    meanings: list[Meaning] = list(classes_of(model.outputs))
+    answer, more = filled("answer", request.answer, meanings, model.outputs)
+    if not (prepare or answer):
+        return None
+    return Declaration(prepare=prepare, answer=answer, notes=(*notes, *more))
+
+
+def _picture(model: Model, request: Request, sampled: Picture | None) -> Picture | None:
+    """What is known of a picture without what was written; samples' sizes, where they have some."""
+    from converter.samples.images import declared_picture
+
+    found = declared_picture(model.inputs, request, {})
+    if found is None or sampled is None:
+        return found
+    return found.model_copy(update={"height": sampled.height, "width": sampled.width})
