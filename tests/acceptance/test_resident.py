@@ -14,8 +14,15 @@ pytestmark = [
 ]
 
 
-def test_a_large_model_takes_little_more_than_its_bytes_in_fp16(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("target", "precision"), [("onnx", "fp32"), ("onnx", "fp16"), ("coreml", "fp16+int8-weights")]
+)
+def test_a_large_model_takes_little_more_than_its_bytes(
+    target: str, precision: str, tmp_path: Path
+) -> None:
     make_large(tmp_path / "small.onnx", 1 << 22)
     held = make_large(tmp_path / "large.onnx", 8 << 26, 4096)
-    small, large = (converted(tmp_path, f"{n}.onnx", "onnx", "fp16") for n in ("small", "large"))
+    small, large = (
+        converted(tmp_path, f"{name}.onnx", target, precision) for name in ("small", "large")
+    )
     assert large.resident - small.resident <= MOST * held

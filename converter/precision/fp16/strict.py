@@ -40,12 +40,12 @@ def _widen_constant(value: onnx_ir.Value) -> None:
 
 
 def _widened(tensor: onnx_ir.TensorProtocol, name: str | None) -> onnx_ir.TensorProtocol:
-    """The same numbers in float32; of a tensor in a file, whenever they are asked for."""
+    """The same numbers in float32; of a tensor that lies elsewhere, whenever they are asked for."""
 
     def now() -> onnx_ir.TensorProtocol:
         return onnx_ir.Tensor(tensor.numpy().astype(np.float32), name=name)
 
-    if not isinstance(tensor, onnx_ir.ExternalTensor):
+    if not isinstance(tensor, onnx_ir.ExternalTensor | onnx_ir.LazyTensor):
         return now()
     return onnx_ir.LazyTensor(now, FLOAT, onnx_ir.Shape(tensor.shape.numpy()), name=name)
 
