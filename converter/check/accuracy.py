@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from converter.check.comparison import Comparison, OutputResult
 from converter.check.gate_result import GateResult
 from converter.check.matching import Matching
+from converter.check.metric import Metric, MetricResult, MetricTally
 from converter.check.metrics import Comparer
 from converter.check.reference import ReferenceOutputs, run_sample
 from converter.check.sums import Array
-from converter.check.task_metrics import Metric, MetricResult, MetricTally
 from converter.errors import InternalError
 from converter.ir.model import TensorSpec
 from converter.runtime.session import Progress, Session
@@ -164,7 +164,7 @@ def check_accuracy(
         same = unsteady.reference(sample, expected, found) if unsteady else expected
         comparer.add(same, found, sample.name)
         for tally in tallies:
-            tally.add(expected, found, sample.label, sample.name)
+            tally.add(expected, found, sample)
     for row in rows:
         comparer.add_row(*row)
     comparison = comparer.result().knowing(integral)

@@ -62,8 +62,8 @@ from converter.check.gate_result import (
     unjudged,
 )
 from converter.check.latency import LatencyPoint
+from converter.check.metric import MetricResult
 from converter.check.output_gates import judge_outputs, judge_values
-from converter.check.task_metrics import MetricResult
 from converter.check.variation import GRAINS, Grain
 from converter.options.request import Request
 from converter.options.resolved import io_dtype_of

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
+from converter.check.metric import Metric, MetricResult, MetricTally
 from converter.check.sums import Array
-from converter.check.task_metrics import (
-    Metric,
-    MetricResult,
-    MetricSample,
-    MetricTally,
-    default_metrics,
-)
+from converter.check.task_metrics import default_metrics
 from converter.errors import UsageError
 from converter.ir.model import TensorSpec
+from converter.options.values import METRICS
 from converter.samples import Sample, Samples
 
 Outputs = Mapping[str, Array]
@@ -43,7 +40,7 @@ def require_metric(asked: Sequence[str], outputs: Sequence[TensorSpec], samples:
         raise UsageError(
             "--max-drop limits how far a metric drops, and none is known to suit these outputs and "
             "labels",
-            hint="Name one: --metric top1, top5, mse or FILE.py:FUNCTION.",
+            hint=f"Name one: --metric {', '.join(METRICS)} or FILE.py:FUNCTION.",
         )
 
 
@@ -58,7 +55,7 @@ class Drops:
     def __init__(self, metrics: Sequence[Metric], pairs: Iterable[tuple[Sample, Outputs]]) -> None:
         self._metrics = metrics
         self._source = [
-            [metric.score(outputs, sample.label) for metric in metrics]
+            [metric.note(outputs, sample) for metric in metrics]
             for sample, outputs in pairs
             if sample.label is not None
         ]
@@ -71,7 +68,7 @@ class Drops:
 class Tallies:
     """One model's metrics, beside the source's; see :class:`Drops`."""
 
-    def __init__(self, metrics: Sequence[Metric], source: Iterator[list[float]]) -> None:
+    def __init__(self, metrics: Sequence[Metric], source: Iterator[list[Any]]) -> None:
         self._tallies = [MetricTally(metric) for metric in metrics]
         self._source = source
 
@@ -84,8 +81,7 @@ class Tallies:
         if sample.label is None:
             return
         for tally, before in zip(self._tallies, next(self._source), strict=True):
-            after = tally.metric.score(outputs, sample.label)
-            tally.samples.append(MetricSample(sample.name, before, after))
+            tally.notes.append((sample.name, before, tally.metric.note(outputs, sample)))
 
     def results(self) -> list[MetricResult]:
         """Each metric; none where no sample had a label."""

@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from converter.check.metric import Metric, SampleMetric, first_float, scores_of
 from converter.check.sums import Array, is_float
 from converter.errors import UsageError
 from converter.ir.model import TensorSpec
@@ -28,71 +27,8 @@ from converter.runtime.child import Child, ChildError, here, worker_env
 from converter.runtime.session import Session
 from converter.samples import Samples
 
-KEPT_SAMPLES = 20
-"""How many samples a result names of those that got worse."""
 
-
-@dataclass(frozen=True)
-class MetricSample:
-    """One sample's value: with the source's outputs and with the candidate's."""
-
-    sample: str
-    source: float
-    candidate: float
-
-
-@dataclass(frozen=True)
-class MetricResult:
-    """A metric over all labelled samples.
-
-    Attributes:
-        name: As the user wrote it, without a path.
-        unit: ``%`` where source, candidate and drop are percentages; else the metric's own.
-        higher_is_better: Which way is better.
-        samples: How many had a label.
-        source, candidate: The means.
-        drop: By how many points the candidate is worse; negative where it is better.
-        worse, better: How many samples got worse, and better.
-        examples: Samples that got worse, most first.
-    """
-
-    name: str
-    unit: str
-    higher_is_better: bool
-    samples: int
-    source: float
-    candidate: float
-    drop: float
-    worse: int = 0
-    better: int = 0
-    examples: tuple[MetricSample, ...] = ()
-
-
-class Metric(ABC):
-    """Gives a number for one sample's outputs and its label."""
-
-    name: str
-    higher_is_better: bool = True
-    unit: str | None = None
-    """``%`` for shares of 1, another text, or None where the values decide."""
-
-    @abstractmethod
-    def score(self, outputs: Mapping[str, Array], label: Any) -> float:
-        """The value for one sample.
-
-        Args:
-            outputs: The sample's outputs by name, in the model's order.
-            label: The sample's label.
-
-        Raises:
-            UsageError: The label or the outputs don't fit the metric.
-        """
-
-    def close(self) -> None:  # noqa: B027 - most have nothing to end
-        """Ends what the metric runs in."""
-
-
-class TopK(Metric):
+class TopK(SampleMetric):
     """Whether the label is among the k largest values of the first float output with rank >= 1
     and at least two values in its last dimension; of equal values the lower index comes first.
 
@@ -107,7 +43,7 @@ class TopK(Metric):
 
     def score(self, outputs: Mapping[str, Array], label: Any) -> float:
         """Share of rows whose label is among the k largest."""
-        scores = _scores(outputs, self.name)
+        scores = scores_of(outputs, self.name)
         rows = scores.reshape(-1, scores.shape[-1]).astype(np.float64)
         wanted = [self._index(item) for item in np.atleast_1d(np.asarray(label, object)).ravel()]
         if len(wanted) != len(rows):
@@ -143,7 +79,7 @@ class TopK(Metric):
         return int(number)
 
 
-class MeanSquaredError(Metric):
+class MeanSquaredError(SampleMetric):
     """``mean((output - label)^2)`` over the first float output; a label has as many values."""
 
     name = "mse"
@@ -152,7 +88,7 @@ class MeanSquaredError(Metric):
 
     def score(self, outputs: Mapping[str, Array], label: Any) -> float:
         """The mean squared error of one sample."""
-        output = _first_float(outputs, self.name)
+        output = first_float(outputs, self.name)
         try:
             wanted = np.asarray(label, dtype=np.float64)
         except (TypeError, ValueError) as error:
@@ -166,7 +102,7 @@ class MeanSquaredError(Metric):
         return float(error2.mean()) if error2.size else 0.0
 
 
-class UserMetric(Metric):
+class UserMetric(SampleMetric):
     """``FILE.py:FUNCTION``, in a child process.
 
     Raises:
@@ -222,11 +158,23 @@ class UserMetric(Metric):
         self._folder.cleanup()
 
 
-def load_metric(spec: str, label_names: Sequence[str] | None = None) -> Metric:
-    """The metric that ``spec`` names: ``top1``, ``top5``, ``mse`` or ``FILE.py:FUNCTION``.
+def load_metric(
+    spec: str,
+    label_names: Sequence[str] | None = None,
+    answer: Sequence[Mapping[str, Any]] = (),
+    outputs: Sequence[TensorSpec] = (),
+) -> Metric:
+    """The metric that ``spec`` names: one of :data:`METRICS`, or ``FILE.py:FUNCTION``.
+
+    Args:
+        spec: The name.
+        label_names: Names of the classes.
+        answer: What outputs mean, as the request has it.
+        outputs: The model's.
 
     Raises:
-        UsageError: It is none of these, or can't be loaded.
+        UsageError: It is none of these, or can't be loaded, or outputs have no such meaning.
+        DependencyError: What counts isn't installed.
     """
     if spec in ("top1", "top5"):
         return TopK(int(spec[3:]), label_names)
@@ -234,6 +182,10 @@ def load_metric(spec: str, label_names: Sequence[str] | None = None) -> Metric:
         return MeanSquaredError()
     if ":" in spec:
         return UserMetric(spec)
+    if spec in METRICS:
+        from converter.check.answer_metrics import answer_metric  # of the few who ask for them
+
+        return answer_metric(spec, answer, outputs)
     raise UsageError(
         f"there is no metric {spec!r}", hint=f"There are: {', '.join(METRICS)}, FILE.py:FUNCTION."
     )
@@ -259,74 +211,6 @@ def default_metrics(outputs: Sequence[TensorSpec], labels: Sequence[Any]) -> lis
     return ["top1", "top5"] if width >= 10 else ["top1"]
 
 
-@dataclass
-class MetricTally:
-    """Scores of the source's and the candidate's outputs, sample by sample.
-
-    Attributes:
-        metric: What scores them.
-        samples: Every labelled sample's values, in order.
-    """
-
-    metric: Metric
-    samples: list[MetricSample] = field(default_factory=list)
-
-    def add(
-        self, source: Mapping[str, Array], candidate: Mapping[str, Array], label: Any, sample: str
-    ) -> None:
-        """Scores one sample; one without a label is left out."""
-        if label is None:
-            return
-        before = self.metric.score(source, label)
-        after = self.metric.score(candidate, label)
-        self.samples.append(MetricSample(sample, before, after))
-
-    def result(self) -> MetricResult | None:
-        """The means; None where no sample had a label."""
-        if not self.samples:
-            return None
-        unit, scale = self._unit()
-        source = scale * float(np.mean([item.source for item in self.samples]))
-        candidate = scale * float(np.mean([item.candidate for item in self.samples]))
-        sign = 1 if self.metric.higher_is_better else -1
-        lost = [(sign * (item.source - item.candidate), item) for item in self.samples]
-        worse = sorted((pair for pair in lost if pair[0] > 0), key=lambda pair: -pair[0])
-        return MetricResult(
-            self.metric.name,
-            unit,
-            self.metric.higher_is_better,
-            len(self.samples),
-            source,
-            candidate,
-            sign * (source - candidate),
-            len(worse),
-            sum(loss < 0 for loss, _ in lost),
-            tuple(item for _, item in worse[:KEPT_SAMPLES]),
-        )
-
-    def _unit(self) -> tuple[str, float]:
-        if self.metric.unit is not None:
-            return self.metric.unit, 100.0 if self.metric.unit == "%" else 1.0
-        values = [value for item in self.samples for value in (item.source, item.candidate)]
-        shares = all(0 <= value <= 1 for value in values)
-        return ("%", 100.0) if shares else ("", 1.0)
-
-
-def _first_float(outputs: Mapping[str, Array], metric: str) -> Array:
-    for array in outputs.values():
-        if is_float(np.asarray(array).dtype):
-            return np.asarray(array)
-    raise UsageError(f"{metric}: the model has no float output")
-
-
-def _scores(outputs: Mapping[str, Array], metric: str) -> Array:
-    for array in outputs.values():
-        array = np.asarray(array)
-        if is_float(array.dtype) and array.ndim and array.shape[-1] >= 2:
-            return array
-    raise UsageError(f"{metric}: the model has no output that holds scores of classes")
-
-
 def _plain(array: Any) -> Array:
     """An array that an npz can hold without pickling."""
     plain: Array = np.asarray(array)
@@ -343,4 +227,5 @@ def choose_metrics(request: Request, session: Session, samples: Samples) -> list
     if not names and samples.labelled:
         labels = [sample.label for sample, _ in zip(samples, range(4), strict=False)]
         names = default_metrics(session.outputs, labels)
-    return [load_metric(name, samples.label_names) for name in names]
+    known = samples.label_names, request.answer, session.outputs
+    return [load_metric(name, *known) for name in names]

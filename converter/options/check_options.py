@@ -39,7 +39,7 @@ class CheckOptions:
         usual=True,
         values="metrics",
         needs="check",
-        affects=("quantize", "check"),
+        affects=("samples", "quantize", "check"),
     )
     min_cosine: float | None = _check(
         "--min-cosine",

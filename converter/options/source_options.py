@@ -142,8 +142,9 @@ class SampleOptions:
     labels: str | None = _samples(
         "--labels",
         "Labels: 'filename' (the last number in it), 'folder' (one a class, by their names or "
-        "numbers), a CSV of file,label, a key of the .npz, a CSV's column, or 'none'.",
-        metavar="filename|folder|CSV|KEY|none",
+        "numbers), a CSV of file,label, COCO's JSON of boxes, a folder of masks (PNG), a key of "
+        "the .npz, a CSV's column, or 'none'.",
+        metavar="filename|folder|CSV|JSON|MASKS|KEY|none",
         usual=True,
         needs="samples",
     )
@@ -157,7 +158,7 @@ class SampleOptions:
         default_factory=list, metadata={"affects": _IMAGE_STEPS}
     )
     answer: list[dict[str, Any]] = field(
-        default_factory=list, metadata={"affects": ("pack", "package")}
+        default_factory=list, metadata={"affects": ("quantize", "check", "pack", "package")}
     )
     prepare: str | None = declared(
         "Samples",

@@ -13,7 +13,7 @@ from converter.options.request import Request, option_of
 from converter.passes.order import pass_names
 from converter.plugins import available
 
-METRICS = ("top1", "top5", "mse")
+METRICS = ("top1", "top5", "mse", "f1", "map", "miou", "wer", "cer", "spearman")
 """The task metrics of ours."""
 
 PROVIDERS = ("cpu", "cuda", "tensorrt")

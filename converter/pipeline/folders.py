@@ -21,6 +21,8 @@ _DEPTH = 4
 """How far below an output folder an artifact lies at most: ``onnx/int8/model.onnx``, and itself."""
 
 _OF_SOURCE = ("kwargs", *group("Source"))
+_DECLARED = ("preparation", "answer")
+_GROUPS = ("Samples", "Checks", "Latency")
 _OF_SAMPLES = ("labels", "samples_pattern", "samples_limit", "metric", "max_drop")
 _NOT_RECORDED = {
     *("weights", "search_paths", "python", "name", "trust_source"),
@@ -68,7 +70,7 @@ class Found:
             left_out |= {name for name in _OF_SOURCE if name != "dims"}
         if base_name(str(given.get("samples"))) != self.request.get("samples"):
             left_out |= set(_OF_SAMPLES)
-        names = {*_OF_SOURCE, *(n for g in ("Samples", "Checks", "Latency") for n in group(g))}
+        names = {*_OF_SOURCE, *_DECLARED, *(n for g in _GROUPS for n in group(g))}
         kept = {k: v for k, v in self.request.items() if k in names - left_out}
         how = ("io_dtype", *(name for name in opening() if not option_of(name).reads))
         kept |= {k: v for k, v in self.request.items() if k in how}

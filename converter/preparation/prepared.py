@@ -36,11 +36,14 @@ def told() -> Iterator[None]:
         raise DependencyError(str(error), hint=f"pip install {error.name}") from error
 
 
-def picture_array(known: Mapping[str, Any], file: Path, name: str, table: Array) -> Array:
-    """One picture as an input, without a batch; see :func:`stages.read_picture`.
+def picture_array(
+    known: Mapping[str, Any], file: Path, name: str, table: Array
+) -> tuple[Array, stages.Seen]:
+    """One picture as an input, without a batch, and where its pixels came from; see
+    :func:`stages.read_picture`.
 
     Raises:
         UsageError: It can't be read, or doesn't come to its size.
     """
     with told():
-        return stages.read_picture(known, file, name, table)[0]
+        return stages.read_picture(known, file, name, table)

@@ -665,13 +665,13 @@ def _corners(places: Array, known: Known, seen: Seen) -> Array:
     }
     corners = np.stack(shapes[known["format"]], axis=-1)
     if known["relative"]:
-        height, width = _input_size(seen)
+        height, width = input_size(seen)
         corners = corners * np.array([width, height, width, height])
     scale, offset = np.array([*seen.scale] * 2), np.array([*seen.offset] * 2)
     return np.asarray((corners - offset) / scale)
 
 
-def _input_size(seen: Seen) -> tuple[int, int]:
+def input_size(seen: Seen) -> tuple[int, int]:
     """Height and width of the model's picture."""
     shape = next((array.shape for array in seen.feeds.values() if array.ndim == 4), (0, 1, 1, 1))
     return (shape[1], shape[2]) if shape[-1] in (1, 3, 4) else (shape[2], shape[3])

@@ -12,7 +12,7 @@ from converter.check.accuracy import StepError
 from converter.check.comparison import Comparison
 from converter.check.gates import JUDGED, LOWERED, GateResult
 from converter.check.latency import LatencyPoint, LatencyRatio, LatencyResult
-from converter.check.task_metrics import MetricResult
+from converter.check.metric import MetricResult
 from converter.ir.model import PassRecord, TensorSpec
 from converter.machine import Machine
 from converter.preparation.declared import Declaration

@@ -13,6 +13,7 @@ import numpy as np
 from converter.errors import UsageError
 from converter.ir.model import BATCH, Model, TensorSpec
 from converter.preparation.declared import Picture
+from converter.preparation.stages import Seen
 
 Array = np.ndarray[Any, Any]
 
@@ -31,11 +32,13 @@ class Sample:
         feeds: Read-only arrays by input name, of the model's full rank: a batch of 1 where its
             batch is free, a batch of B where it is fixed to B.
         label: Its label where there is one; with a fixed batch of B > 1, an array of B labels.
+        seen: Where a picture's pixels came from; None of others.
     """
 
     name: str
     feeds: dict[str, Array]
     label: Any = None
+    seen: Seen | None = None
 
 
 class Samples(ABC):

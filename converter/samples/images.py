@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -20,11 +21,11 @@ from converter.ir.model import TensorSpec
 from converter.options.request import Request
 from converter.preparation.declared import Picture
 from converter.preparation.prepared import picture_array
-from converter.preparation.stages import value_table
+from converter.preparation.stages import Seen, value_table
 from converter.samples.base import Array, Sample, Samples
 from converter.samples.files import SampleFile, limit_samples, some_left
 from converter.samples.fit import numpy_dtype
-from converter.samples.labels import FOLDER, classes_of, labels_of_files
+from converter.samples.labels import FOLDER, classes_of, content_of, labels_of_files
 
 KEEP_BELOW = 64_000_000
 """Bytes of prepared images that are kept, so that iterating again doesn't decode again."""
@@ -81,13 +82,13 @@ class ImageSamples(Samples):
         named = [file.name for file in files]
         if request.labels == FOLDER and label_names is None:
             self.label_names = label_names = classes_of(named)
-        labels = labels_of_files(named, request.labels, label_names)
+        labels = labels_of_files(named, request.labels, label_names, request.metric)
         self._groups = [
             list(zip(files[i : i + step], labels[i : i + step], strict=True))
             for i in range(0, len(files), step)
         ]
         self.origin = origin
-        self._kept: dict[int, Array] = {}
+        self._kept: dict[int, tuple[Array, Seen]] = {}
 
     def _readable(self, files: Sequence[SampleFile]) -> list[SampleFile]:
         """The images that can be prepared; notes the others."""
@@ -111,14 +112,17 @@ class ImageSamples(Samples):
             labels = [label for _, label in group]
             name = names[0] if len(names) == 1 else f"{names[0]}..{names[-1]}"
             label = labels[0] if len(labels) == 1 else _together(labels)
-            array = self._array(index)
-            yield Sample(name, {self.inputs[0].name: array if batched else array[0]}, label)
+            array, seen = self._array(index)
+            feeds = {self.inputs[0].name: array if batched else array[0]}
+            yield Sample(name, feeds, label, replace(seen, feeds=feeds))
 
-    def _array(self, index: int) -> Array:
-        """The images of group ``index``, [images, ...], read-only."""
+    def _array(self, index: int) -> tuple[Array, Seen]:
+        """The images of group ``index``, [images, ...], read-only, and what was seen of the
+        first."""
         if index in self._kept:
             return self._kept[index]
-        images = [self._plan.prepare(file) for file, _ in self._groups[index]]
+        prepared = [self._plan.prepare(file) for file, _ in self._groups[index]]
+        images, seen = [image for image, _ in prepared], prepared[0][1]
         shapes = {image.shape for image in images}
         if len(shapes) > 1:
             name = self._groups[index][0][0].name
@@ -129,14 +133,14 @@ class ImageSamples(Samples):
         array = np.stack(images)
         array.setflags(write=False)
         if array.nbytes * (len(self._kept) + 1) <= KEEP_BELOW:
-            self._kept[index] = array
-        return array
+            self._kept[index] = array, seen
+        return array, seen
 
     @cached_property
     def digest(self) -> str:
         """The sha256 over the files' contents, names and labels, the input and the options."""
         contents = [
-            [file.name, file_digest(file.path), label]
+            [file.name, file_digest(file.path), content_of(label)]
             for group in self._groups
             for file, label in group
         ]
@@ -192,8 +196,9 @@ class ImagePlan:
         self._known = self.picture.model_dump()
         self._table = _table(spec, self.picture)
 
-    def prepare(self, file: SampleFile) -> Array:
-        """One image, of the input's shape without its batch; raises UsageError."""
+    def prepare(self, file: SampleFile) -> tuple[Array, Seen]:
+        """One image, of the input's shape without its batch, and where its pixels came from;
+        raises UsageError."""
         return picture_array(self._known, file.path, file.name, self._table)
 
     def meaning(self) -> dict[str, Any]:

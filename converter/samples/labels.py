@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import csv
+import json
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from converter.errors import UsageError, from_os_error
+from converter.files.digest import file_digest
 from converter.ir.model import TensorSpec
+
+Array = np.ndarray[Any, Any]
 
 FOLDER = "folder"
 """The value of ``--labels`` for a folder with one folder a class."""
@@ -36,20 +43,50 @@ def read_label_names(path: str) -> tuple[str, ...]:
 
 def are_by_file(labels: str | None) -> bool:
     """Whether ``--labels`` of .npz files isn't a key in them."""
-    return labels in ("filename", FOLDER) or (labels or "").endswith(".csv")
+    return labels in ("filename", FOLDER) or (labels or "").endswith((".csv", ".json"))
+
+
+@dataclass(frozen=True)
+class MaskFile:
+    """A picture's mask: a PNG whose values are classes, 255 for none."""
+
+    path: Path
+
+    def array(self) -> Array:
+        """Classes, [height, width]; raises UsageError."""
+        from PIL import Image
+
+        try:
+            with Image.open(self.path, formats=("PNG",)) as image:
+                if image.mode not in ("L", "P"):
+                    raise UsageError(
+                        f"the mask {self.path.name} is {image.mode}, not of one value a pixel"
+                    )
+                return np.asarray(image)
+        except (OSError, ValueError, SyntaxError) as error:
+            raise UsageError(f"the mask {self.path.name} can't be read: {error}") from error
+
+
+def content_of(label: Any) -> Any:
+    """What a digest has of a label."""
+    return file_digest(label.path) if isinstance(label, MaskFile) else label
 
 
 def labels_of_files(
-    names: Sequence[str], labels: str | None, label_names: Sequence[str] | None
+    names: Sequence[str],
+    labels: str | None,
+    label_names: Sequence[str] | None,
+    metric: Sequence[str] = (),
 ) -> list[Any]:
     """A label for each file, or None for each where ``labels`` is None or ``none``.
 
     Args:
         names: The files, as named relative to their folder, with ``/``.
         labels: ``filename`` for the last number in each file's name, ``folder`` for the folder
-            that each lies in, or a CSV of file,label; a file stands there by its relative or by
-            its own name.
-        label_names: Names of the classes: a CSV may give those.
+            that each lies in, a CSV of file,label, a COCO JSON of boxes, or a folder of masks
+            (PNG) of the same names; a file stands there by its relative or by its own name.
+        label_names: Names of the classes: a CSV or a COCO JSON may give those.
+        metric: What is asked for: where that is of texts, a CSV's labels stay as they are written.
 
     Raises:
         UsageError: A file has no label; all such files are listed.
@@ -62,9 +99,15 @@ def labels_of_files(
     elif labels == "filename":
         numbers = {name: _NUMBER.findall(Path(name).stem) for name in names}
         found = {name: int(n[-1]) for name, n in numbers.items() if n}
+    elif labels is not None and Path(labels).is_dir():
+        masks = {Path(n).with_suffix("").as_posix(): n for n in names}
+        there = {stem: Path(labels, f"{stem}.png") for stem in masks}
+        found = {masks[stem]: MaskFile(path) for stem, path in there.items() if path.is_file()}
     else:
         assert labels is not None
-        table = _read_table(Path(labels), label_names)
+        read = _read_coco if labels.endswith(".json") else _read_table
+        texts = any(name in ("wer", "cer") for name in metric)
+        table = read(Path(labels), None if texts else label_names, texts)
         keys = {name: name if name in table else name.rpartition("/")[2] for name in names}
         found = {name: table[key] for name, key in keys.items() if key in table}
     if missing := [name for name in names if name not in found]:
@@ -133,7 +176,35 @@ def parse_label(text: str, label_names: Sequence[str] | None) -> Any:
         return text
 
 
-def _read_table(file: Path, label_names: Sequence[str] | None) -> dict[str, Any]:
+def _read_coco(
+    file: Path, label_names: Sequence[str] | None, texts: bool = False
+) -> dict[str, Any]:
+    """The boxes of each file: COCO's annotations, with the class's ``index``: that of its name
+    among the classes' names, else its place among the categories by their ids."""
+    try:
+        said = json.loads(file.read_text(encoding="utf-8"))
+        named = {item["id"]: item["name"] for item in said["categories"]}
+        places = {number: place for place, number in enumerate(sorted(named))}
+        known = list(label_names or ())
+        if unknown := [name for name in named.values() if known and name not in known]:
+            raise UsageError(f"--labels {file.name}: the model has no class {unknown[0]}")
+        found: dict[Any, list[Any]] = {item["id"]: [] for item in said["images"]}
+        for item in said["annotations"]:
+            number = item["category_id"]
+            index = known.index(named[number]) if known else places[number]
+            box = {"bbox": [float(v) for v in item["bbox"]], "index": index}
+            extra = {key: item[key] for key in ("area", "iscrowd") if key in item}
+            found[item["image_id"]].append(box | extra)
+        return {item["file_name"]: found[item["id"]] for item in said["images"]}
+    except OSError as error:
+        raise from_os_error(error, f"reading --labels {file.name}") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise UsageError(f"--labels {file.name} is no COCO JSON: {error!r}") from error
+
+
+def _read_table(
+    file: Path, label_names: Sequence[str] | None, texts: bool = False
+) -> dict[str, Any]:
     if not file.is_file():
         raise UsageError(
             f"--labels {file.name}: there is no such file",
@@ -150,7 +221,7 @@ def _read_table(file: Path, label_names: Sequence[str] | None) -> dict[str, Any]
                         f"--labels {file.name}, line {number}: expected file,label, "
                         f"found {len(row)} columns"
                     )
-                table[row[0].strip()] = parse_label(row[1], label_names)
+                table[row[0].strip()] = row[1] if texts else parse_label(row[1], label_names)
     except (UnicodeDecodeError, csv.Error) as error:
         raise UsageError(f"--labels {file.name} is not a CSV in UTF-8 ({error})") from error
     except OSError as error:

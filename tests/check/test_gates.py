@@ -5,8 +5,8 @@ import pytest
 
 from converter.check.accuracy import AccuracyResult
 from converter.check.gates import GateResult, Limits, judge, require
+from converter.check.metric import MetricResult
 from converter.check.metrics import Comparer, compare
-from converter.check.task_metrics import MetricResult
 from converter.errors import GateError
 from converter.options.request import Request
 from tests.report.build import point

@@ -8,9 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from converter.check.task_metrics import MetricTally, TopK, UserMetric, default_metrics, load_metric
+from converter.check.metric import MetricTally
+from converter.check.task_metrics import TopK, UserMetric, default_metrics, load_metric
 from converter.errors import MachineError, UsageError
 from converter.ir.model import TensorSpec
+from converter.samples import Sample
 
 
 def scores(*values: float) -> dict[str, np.ndarray]:
@@ -48,15 +50,15 @@ def test_mse() -> None:
 def test_drop_is_in_points_and_positive_where_it_is_worse() -> None:
     tally = MetricTally(load_metric("top1"))
     for i in range(4):
-        tally.add(scores(0, 1), scores(float(i == 0), 0.5), 1, f"s{i}")
-    tally.add(scores(0, 1), scores(1, 0), None, "unlabelled")
+        tally.add(scores(0, 1), scores(float(i == 0), 0.5), Sample(f"s{i}", {}, 1))
+    tally.add(scores(0, 1), scores(1, 0), Sample("unlabelled", {}))
     result = tally.result()
     assert result is not None
     assert (result.samples, result.source, result.candidate, result.drop) == (4, 100, 75, 25)
     assert (result.worse, result.better, result.examples[0].sample) == (1, 0, "s0")
 
     tally = MetricTally(load_metric("mse"))
-    tally.add({"y": np.array([1.0])}, {"y": np.array([3.0])}, 1.0, "s")
+    tally.add({"y": np.array([1.0])}, {"y": np.array([3.0])}, Sample("s", {}, 1.0))
     result = tally.result()
     assert result is not None and (result.drop, result.unit) == (4, "")
     assert MetricTally(load_metric("mse")).result() is None

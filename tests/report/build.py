@@ -9,8 +9,8 @@ from converter.check.accuracy import AccuracyResult, StepError
 from converter.check.comparison import Comparison
 from converter.check.gates import LOWERED, Limits, flagged, judge
 from converter.check.latency import LatencyPoint, LatencyRatio, LatencyResult
+from converter.check.metric import MetricResult, MetricSample
 from converter.check.metrics import Comparer
-from converter.check.task_metrics import MetricResult, MetricSample
 from converter.ir.model import PassRecord
 from converter.machine import Machine
 from converter.options.request import Request

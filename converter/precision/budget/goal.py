@@ -10,8 +10,8 @@ import numpy as np
 
 from converter.check.comparison import Comparison
 from converter.check.matching import Matching
+from converter.check.metric import Metric, MetricResult
 from converter.check.metric_drop import Drops
-from converter.check.task_metrics import Metric, MetricResult
 from converter.ir.lists import lists_of
 from converter.ir.model import Model
 from converter.precision.budget.sensitivity import Judge, cosine_of
