@@ -17,6 +17,7 @@ import numpy as np
 from converter.errors import UsageError
 from converter.ir.model import TensorSpec
 from converter.options.request import Request
+from converter.preparation.declared import Picture
 from converter.samples.images import ImagePlan
 from emitters.coreml.request import package
 
@@ -106,18 +107,13 @@ def _image(request: Request, spec: TensorSpec) -> Image:
             f"{said}: its batch is fixed to {sizes['N']}, and Core ML takes one image at a time",
             hint="Convert with --batch 1.",
         )
-    scale, bias = _linear(request, spec, 1 if color == "gray" else 3)
+    scale, bias = _linear(plan.picture)
     return Image(_COLORS[color], layout, scale, bias)
 
 
-def _linear(
-    request: Request, spec: TensorSpec, channels: int
-) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def _linear(picture: Picture) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Scale and bias by channel: ``(v * s - m) / d`` is ``v * (s / d) - m / d``."""
-    usual = 1 / 255 if spec.is_float else 1.0
-    factor = usual if request.image_scale is None else request.image_scale
-    mean = np.broadcast_to(np.asarray(request.image_mean or [0.0]), (channels,))
-    std = np.broadcast_to(np.asarray(request.image_std or [1.0]), (channels,))
-    if factor == 0:
+    if picture.scale == 0:
         raise UsageError("--image-scale 0 leaves nothing of an image")
-    return tuple((factor / std).tolist()), tuple((0.0 - mean / std).tolist())
+    mean, std = np.asarray(picture.mean), np.asarray(picture.std)
+    return tuple((picture.scale / std).tolist()), tuple((0.0 - mean / std).tolist())

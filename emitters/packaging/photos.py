@@ -1,14 +1,15 @@
-"""How a photo becomes a model's input: as ``--image-*`` had the samples prepared."""
+"""How a photo becomes a model's input: as the samples were prepared."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from converter.ir.model import TensorSpec
 from converter.options.request import Request
 from converter.preparation.stages import FORMATS
+from converter.samples.images import declared_picture
 from emitters.templates import render
 
 
@@ -46,7 +47,7 @@ def preparation_of(spec: TensorSpec, request: Request, *, real: bool = False) ->
 
     Args:
         spec: The input, as it is served.
-        request: Its ``image_*``.
+        request: Its ``image_*`` and ``preparation``.
         real: Whether its integers stand for real numbers, and these are prepared.
 
     Returns:
@@ -62,32 +63,21 @@ def preparation_of(spec: TensorSpec, request: Request, *, real: bool = False) ->
     is_real = spec.dtype == "float32" or real
     if not is_real or (isinstance(shape[0], int) and shape[0] != 1):
         return None
-    scale = 1 / 255 if request.image_scale is None else request.image_scale
-    mean = _by_channel(request.image_mean, 0.0, int(channels or 1))
-    std = _by_channel(request.image_std, 1.0, int(channels or 1))
-    ends = [(v * scale - m) / s for m, s in zip(mean, std, strict=True) for v in (0, 255)]
+    known = declared_picture((replace(spec, dtype="float32", scale=None),), request, {})
+    if known is None or known.fill is not None or (known.height, known.width) != (height, width):
+        return None
+    pairs = zip(known.mean, known.std, strict=True)
+    ends = [(v * known.scale - m) / s for m, s in pairs for v in (0, 255)]
     span = spec.value_range
     if span is None or not np.allclose([min(ends), max(ends)], span, rtol=1e-3, atol=1e-3):
         return None
     return Preparation(
-        (spec.layout or "").upper() == "NCHW",
+        known.layout == "CHW",
         (height, width),
-        _resize(request.image_resize) or (height, width),
-        "gray" if channels == 1 else request.image_color,
-        request.image_interpolation,
-        scale,
-        mean,
-        std,
+        known.resize or (height, width),
+        known.color,
+        known.interpolation,
+        known.scale,
+        known.mean,
+        known.std,
     )
-
-
-def _resize(text: str | None) -> int | tuple[int, int] | None:
-    sizes = [int(part) for part in (text or "").lower().split("x") if part]
-    if not sizes:
-        return None
-    return sizes[0] if len(sizes) == 1 else (sizes[0], sizes[1])
-
-
-def _by_channel(values: list[float], default: float, channels: int) -> tuple[float, ...]:
-    numbers = values or [default]
-    return tuple(numbers * channels if len(numbers) == 1 else numbers)

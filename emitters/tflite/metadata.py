@@ -9,7 +9,7 @@ in an archive behind the model, as the metadata tools have it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import flatbuffers
@@ -17,6 +17,8 @@ import numpy as np
 
 from converter.ir.model import Model, TensorSpec
 from converter.options.request import Request
+from converter.preparation.declared import Picture
+from converter.samples.images import declared_picture
 from emitters.tflite.graph import TfliteModel
 from emitters.tflite.session import dimensions
 
@@ -110,14 +112,17 @@ def _described(model: Model) -> str:
 
 def _tensor(builder: Any, spec: TensorSpec, request: Request, files: dict[str, bytes]) -> int:
     is_image = spec.meaning == "image" and spec.rank == 4
+    real = replace(spec, dtype="float32", scale=None)
+    picture = declared_picture((real,), request, {}) if is_image else None
+    color = picture.color if picture is not None else ""
     fields = [
         (_TENSOR["name"], _text(builder, spec.name)),
-        (_TENSOR["description"], _text(builder, _about(spec, request, is_image))),
+        (_TENSOR["description"], _text(builder, _about(spec, color))),
         (_TENSOR["dimension_names"], _dimension_names(builder, spec)),
-        (_TENSOR["content"], _content(builder, spec, request, is_image)),
+        (_TENSOR["content"], _content(builder, spec, color, is_image)),
     ]
-    if is_image and not spec.dtype.startswith("uint"):
-        fields.append((_TENSOR["process_units"], _normalization(builder, spec, request)))
+    if picture is not None and not spec.dtype.startswith("uint"):
+        fields.append((_TENSOR["process_units"], _normalization(builder, picture)))
     if spec.value_range is not None and all(np.isfinite(spec.value_range)):
         fields.append((_TENSOR["stats"], _stats(builder, spec.value_range)))
     if spec.labels:
@@ -125,11 +130,11 @@ def _tensor(builder: Any, spec: TensorSpec, request: Request, files: dict[str, b
     return _table(builder, 7, fields)
 
 
-def _about(spec: TensorSpec, request: Request, is_image: bool) -> str:
+def _about(spec: TensorSpec, color: str) -> str:
     """``image, NCHW, BGR: float32[batch, 3, 224, 224]``."""
     words = [word for word in (spec.meaning, spec.layout) if word]
-    if is_image and request.image_color not in _COLORS:
-        words.append(request.image_color.upper())
+    if color and color not in _COLORS:
+        words.append(color.upper())
     return ": ".join(part for part in (", ".join(words), spec.describe()) if part)
 
 
@@ -148,14 +153,14 @@ def _dimension_names(builder: Any, spec: TensorSpec) -> int:
 _LETTERS = {"N": "batch", "C": "channel", "H": "height", "W": "width", "T": "time", "D": "depth"}
 
 
-def _content(builder: Any, spec: TensorSpec, request: Request, is_image: bool) -> int:
+def _content(builder: Any, spec: TensorSpec, color: str, is_image: bool) -> int:
     """What kind of data it is: an image with its colours and size, or just features."""
     if not is_image:
         return _union(builder, _CONTENT, _FEATURES, _table(builder, 0, []))
     size = _image_size(builder, spec)
 
     def fields(started: Any) -> None:
-        started.PrependInt8Slot(0, _COLORS.get(request.image_color, 0), 0)
+        started.PrependInt8Slot(0, _COLORS.get(color, 0), 0)
         started.PrependUOffsetTRelativeSlot(1, size, 0)
 
     return _union(builder, _CONTENT, _IMAGE, _filled(builder, 2, fields))
@@ -176,23 +181,15 @@ def _image_size(builder: Any, spec: TensorSpec) -> int:
     return _filled(builder, 2, fields)
 
 
-def _normalization(builder: Any, spec: TensorSpec, request: Request) -> int:
+def _normalization(builder: Any, picture: Picture) -> int:
     """The schema's ``(pixel - mean) / std`` on pixels of 0..255; ours scales them first.
 
     ``(pixel * scale - m) / s`` is ``(pixel - m / scale) / (s / scale)``.
     """
-    scale = 1 / 255 if request.image_scale is None else request.image_scale
-    count = max(len(request.image_mean), len(request.image_std), 1)
-    mean = _widened(request.image_mean, 0.0, count) / scale
-    std = _widened(request.image_std, 1.0, count) / scale
-    vectors = [builder.CreateNumpyVector(part.astype(np.float32)) for part in (mean, std)]
+    parts = (np.asarray(part) / picture.scale for part in (picture.mean, picture.std))
+    vectors = [builder.CreateNumpyVector(part.astype(np.float32)) for part in parts]
     options = _table(builder, 2, list(enumerate(vectors)))
     return _offsets(builder, [_union(builder, _UNIT, _NORMALIZATION, options)])
-
-
-def _widened(values: Sequence[float], default: float, count: int) -> Any:
-    numbers = list(values) or [default]
-    return np.asarray(numbers * count if len(numbers) == 1 else numbers, np.float64)
 
 
 def _stats(builder: Any, ends: tuple[float, float]) -> int:

@@ -132,3 +132,18 @@ def test_rows_of_a_table_become_inputs(tmp_path: Path) -> None:
         (tmp_path / "b.csv").write_text("age,width\n2,1\n")
         with pytest.raises(modelyard.UsageError, match="lacks the columns height"):
             net(tmp_path / "b.csv")
+
+
+def test_files_and_usage_prepare_as_written(tmp_path: Path) -> None:
+    """A recipe's mean is Core ML's bias, checked on pictures, and usage.py's."""
+    small_cnn(tmp_path / "m.onnx")
+    (tmp_path / "photos").mkdir()
+    for number in range(2):
+        Image.new("RGB", (20, 20), (200, 100, number)).save(tmp_path / f"photos/{number}.png")
+    modelyard.convert(
+        tmp_path / "m.onnx", to=["tflite", "coreml"], samples=tmp_path / "photos", bench=False,
+        prepare={"kind": "picture", "mean": [0.4, 0.5, 0.6], "std": 0.25, "color": "bgr"},
+        coreml_images=["image"], out=tmp_path / "out",
+    )  # fmt: skip
+    usage = (tmp_path / "out/tflite/fp32/usage.py").read_text()
+    assert "[0.4, 0.5, 0.6]) / [0.25, 0.25, 0.25]" in usage and "[..., ::-1]" in usage
