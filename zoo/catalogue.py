@@ -129,6 +129,8 @@ def fields_of(name: str, entry: Entry, paths: Mapping[str, Path]) -> dict[str, A
     places = {**paths, OURS: Path(__file__).parent}
     found: dict[str, Any] = {"name": name, **_given(entry.model)}
     found |= {f"image_{key}": value for key, value in _given(entry.preprocessing).items()}
+    declared = {"preparation": entry.prepare, "answer": entry.answer}
+    found |= {key: value for key, value in declared.items() if value}
     if entry.samples:
         found |= _sample_fields(entry.samples, places)
     assert found.keys() <= {field.name for field in all_fields()}

@@ -77,6 +77,7 @@ class Entry(Strict):
     """One model of the catalogue.
 
     Attributes:
+        prepare, answer: As in a recipe: how users' files become inputs, what outputs mean.
         weights: ``random`` marks an architecture without trained weights: good for speed and
             for how close outputs are, never for accuracy.
         expected: The share (0 to 1) of the samples that the source framework gets right.
@@ -93,6 +94,8 @@ class Entry(Strict):
     files: dict[Annotated[str, Field(pattern=r"^[a-z_]\w*$")], AnyFile] = Field(default={})
     model: ModelSource
     preprocessing: Preprocessing = Preprocessing()
+    prepare: list[dict[str, Any]] = Field(default=[])
+    answer: list[dict[str, Any]] = Field(default=[])
     samples: SampleSet | None = None
     expected: dict[str, Annotated[float, Field(ge=0, le=1)]] = Field(default={})
     broken: Text | None = None

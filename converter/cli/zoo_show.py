@@ -83,13 +83,15 @@ def show_copies(entry: Entry, copies: Mapping[str, Path]) -> None:
 
 def convert_line(name: str, entry: Entry) -> str:
     """The command that does what ``convert zoo:NAME`` does once the files are in the cache, an
-    option on each line."""
+    option on each line; what only a recipe can say (``prepare``, ``answer``) isn't in it."""
     from converter.options.request import option_of
     from zoo.catalogue import fields_of
 
     fields = fields_of(name, entry, {role: file.item.path for role, file in entry.files.items()})
     words = [f"modelyard convert {shlex.quote(str(fields.pop('source')))}"]
     for key, value in fields.items():
+        if key in ("preparation", "answer"):  # which stand in recipes alone
+            continue
         if key == "kwargs":
             words += [f"--arg {shlex.quote(f'{k}={json.dumps(v)}')}" for k, v in value.items()]
             continue
@@ -119,6 +121,8 @@ def _facts(entry: Entry) -> list[tuple[str, str]]:
         ("trust", trust),
         ("inputs", "\n".join(entry.model.inputs)),
         ("images", _images(entry)),
+        ("prepare", ", ".join(item["kind"] for item in entry.prepare)),
+        ("answer", ", ".join(item["kind"] for item in entry.answer)),
         ("samples", samples),
         ("expected", expected),
         ("broken", entry.broken or ""),

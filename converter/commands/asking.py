@@ -89,6 +89,11 @@ class Preparing:
         self._declared = declared
         self._stages = Stages(declared.model_dump(), folder)
 
+    @property
+    def takes_texts_as_they_are(self) -> bool:
+        """Whether a text that is given may be an input's own value: no table is declared."""
+        return "row" not in self._stages.kinds
+
     def rows(self, value: Any, title: str) -> tuple[dict[str, Array], Seen]:
         """The inputs of a file, and what its answer needs of it.
 
@@ -109,7 +114,9 @@ class Preparing:
         for known in self._declared.prepare:
             if known.kind == "row":
                 return {
-                    part.name: table[list(part.columns)].to_numpy().astype(part.dtype)
+                    part.name: table[list(part.columns)]
+                    .to_numpy()
+                    .astype(object if part.dtype == "string" else part.dtype)
                     for part in known.inputs
                 }
         return None

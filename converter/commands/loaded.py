@@ -56,7 +56,7 @@ class Loaded:
             UsageError: An input is missing, there is none of that name, or a type doesn't fit.
             ModelError: The runtime refuses the arrays.
         """
-        if len(arrays) == 1 and not any(spec.dtype == "string" for spec in self.inputs):
+        if len(arrays) == 1 and not self._takes_texts():
             if is_file(arrays[0]):
                 return self.ask(arrays[0])
             if isinstance(arrays[0], list) and arrays[0] and all(map(is_file, arrays[0])):
@@ -75,6 +75,11 @@ class Loaded:
                 hint="It takes " + _listed(self.inputs) + ".",
             )
         return self._session.run({name: self._typed(name, v) for name, v in feeds.items()})
+
+    def _takes_texts(self) -> bool:
+        """Whether a text may be an input's own value."""
+        apart = self._preparing is None or self._preparing.takes_texts_as_they_are
+        return apart and any(spec.dtype == "string" for spec in self.inputs)
 
     def ask(self, value: Any) -> Answer:
         """What the model says of a user's file.

@@ -24,6 +24,7 @@ from converter.pipeline.plan import Step
 from converter.pipeline.reads import require_files
 from converter.pipeline.run import Listener, Silent
 from converter.pipeline.work import Work, find_parser, sizes_of
+from converter.preparation.suggested import completed
 from converter.preparation.written import require_written
 from converter.protocols.emitter import Artifact, Emitter
 from converter.protocols.parser import Identity, Parser, Source
@@ -52,6 +53,10 @@ def resolve(values: Mapping[str, Any]) -> Request:
         request = make_request({**found, **{k: v for k, v in values.items() if k != "source"}})
     if request.preparation or request.answer:
         require_written(request.preparation, request.answer)
+    if source.startswith("zoo:"):
+        of_zoo = {key: found.get(key, ()) for key in ("preparation", "answer")}
+        whole = {key: completed(getattr(request, key), known) for key, known in of_zoo.items()}
+        request = replace(request, **whole)
     return request
 
 

@@ -21,6 +21,7 @@ from converter.pipeline.live_models import find_living, is_live
 from converter.pipeline.open_source import OpenSource
 from converter.pipeline.plan import Plan, Step
 from converter.pipeline.readings import Readings
+from converter.preparation.suggested import Suggested, completed
 from converter.protocols.parser import Identity, Parser
 from converter.runtime.frameworks import theirs
 
@@ -207,20 +208,23 @@ def sizes_of(request: Request, symbols: tuple[str, ...]) -> Mapping[str, int]:
 
 def sized(request: Request, model: Model) -> Request:
     """A request with what a source suggests and nobody gave: sizes of free dimensions, and how
-    images become the model's input.
+    images and other files become the model's inputs.
 
     Args:
         request: What was asked for.
         model: The source's, as it was read.
     """
     known, images = model.source.get(SIZES, {}), model.source.get(IMAGES, {})
-    if not known and not images:
+    said, _ = Suggested.of(model.source).fitting("prepare", model.inputs)
+    if not known and not images and not said:
         return request
     suggested = {name: size for name, size in known.items() if name in model.symbols}
     plain = Request(request.source)
     open_ = {name: value for name, value in images.items()
              if getattr(request, name) == getattr(plain, name)}  # fmt: skip
-    return replace(request, dims={**suggested, **request.dims}, **open_)
+    prepared = completed(request.preparation, [item.model_dump() for item in said])
+    dims = {**suggested, **request.dims}
+    return replace(request, dims=dims, preparation=prepared, **open_)
 
 
 def describe_versions() -> dict[str, Any]:

@@ -13,7 +13,7 @@ kind stands in ``kind:``, and what has a default may be left out.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -105,6 +105,10 @@ class Sound(_Data):
 
     Attributes:
         input: The model's input, of [windows, samples].
+        channel: Where it has an axis for its one channel besides: ``first`` for [windows, 1,
+            samples], ``last`` for [windows, samples, 1].
+        mask: The input, of [windows, samples], that says which samples are sound (1) and which
+            silence that fills up (0); None where the model has none.
         rate: Samples a second.
         normalize: Whether it is brought to mean 0 and variance 1, as Wav2Vec2 wants it.
         length: Samples of a window; None for the whole sound in one row.
@@ -114,12 +118,20 @@ class Sound(_Data):
 
     kind: Literal["sound"] = "sound"
     input: str
+    channel: Literal["", "first", "last"] = ""
+    mask: str | None = None
     rate: int = Field(gt=0)
     normalize: bool = False
     length: int | None = Field(default=None, gt=0)
     hop: int | None = Field(default=None, gt=0)
     before: int = Field(default=0, ge=0)
     after: int = Field(default=0, ge=0)
+
+    @model_validator(mode="after")
+    def _windows_have_a_length(self) -> Self:
+        if self.length is None and (self.hop or self.before or self.after):
+            raise ValueError("hop, before and after are of windows: give their length")
+        return self
 
 
 class Cells(_Data):

@@ -19,6 +19,9 @@ SUFFIXES = frozenset(
 )
 """Of pictures."""
 
+SOUNDS = frozenset((".wav", ".flac", ".ogg", ".oga", ".mp3", ".aif", ".aiff"))
+"""Of sounds."""
+
 
 @contextmanager
 def told() -> Iterator[None]:

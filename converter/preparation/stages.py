@@ -239,7 +239,12 @@ class Stages:
 
     def _sound(self, known: Known, item: Item) -> tuple[Arrays, Seen]:
         wave, seconds = read_sound(known, item.data, item.name, self._limits.get("seconds"))
-        return {known["input"]: framed(known, wave)}, Seen(seconds=seconds)
+        array, feeds = framed(known, wave), {}
+        if known.get("mask"):
+            feeds[known["mask"]] = framed(known, np.ones(wave.shape, np.int64))
+        if known.get("channel"):
+            array = np.expand_dims(array, 1 if known["channel"] == "first" else 2)
+        return {known["input"]: array, **feeds}, Seen(seconds=seconds)
 
     def _text(self, known: Known, item: Item) -> tuple[Arrays, Seen]:
         most = self._limits.get("letters")

@@ -108,7 +108,7 @@ def filled(
         names = {spec.name for spec in specs}
         problems += (
             f"{told}: the model has no {name}; it has {', '.join(names)}"
-            for name in _named(made[-1].model_dump())
+            for name in names_in(made[-1].model_dump())
             if name not in names
         )
         notes += (
@@ -130,10 +130,10 @@ def _base(item: Mapping[str, Any], known: Sequence[BaseModel]) -> dict[str, Any]
     return {}
 
 
-def _named(said: Mapping[str, Any]) -> list[str]:
+def names_in(said: Mapping[str, Any]) -> list[str]:
     """The inputs or outputs that it speaks of."""
-    of_boxes = ("scores", "classes") if said["kind"] == "boxes" else ()
-    names = [said[key] for key in (*_SOLE, *of_boxes) if said.get(key)]
+    more = {"boxes": ("scores", "classes"), "sound": ("mask",)}.get(said["kind"], ())
+    names = [said[key] for key in (*_SOLE, *more) if said.get(key)]
     return [*names, *(part["name"] for part in said.get("inputs", ()))]
 
 

@@ -13,7 +13,8 @@ from converter.files.reading import reading
 from converter.files.scrub import base_name
 from converter.ir.model import TensorSpec
 from converter.options.request import Request
-from converter.preparation.prepared import SUFFIXES
+from converter.preparation.prepared import SOUNDS, SUFFIXES
+from converter.preparation.suggested import with_columns
 from converter.samples.base import Samples, Tokenize
 from converter.samples.files import ArraySamples, SampleFile
 from converter.samples.generated import RandomSamples
@@ -43,8 +44,9 @@ def require_there(request: Request) -> None:
             hint="Samples are a file or folder, FILE.py:FUNCTION, or random:N.",
         )
     if path.is_dir():
-        _require_labels(*_held(path, request.samples_pattern), request)
-    elif path.suffix.lower() in SUFFIXES:
+        arrays, images, sounds = _held(path, request.samples_pattern)
+        _require_labels(arrays, images or sounds, request)
+    elif path.suffix.lower() in SUFFIXES | SOUNDS:
         _require_labels([], [SampleFile(path, path.name)], request)
 
 
@@ -189,7 +191,7 @@ def _file(
 
         return TableSamples(
             path,
-            inputs,
+            with_columns(inputs, request.preparation),
             sizes,
             labels=request.labels,
             label_names=names,
@@ -199,6 +201,10 @@ def _file(
         from converter.samples.images import ImageSamples
 
         return ImageSamples([file], inputs, request, sizes, label_names=names, origin=path.name)
+    if suffix in SOUNDS:
+        from converter.samples.sounds import SoundSamples
+
+        return SoundSamples([file], inputs, request, label_names=names, origin=path.name)
     if suffix == ".py":
         raise UsageError(
             f"--samples {path.name}: which function of it is missing",
@@ -206,7 +212,7 @@ def _file(
         )
     raise UsageError(
         f"--samples {path.name}: its kind ({suffix or 'no suffix'}) is not known",
-        hint="Samples are .npz, .npy, .csv, images, a folder of .npz or images, "
+        hint="Samples are .npz, .npy, .csv, images, sounds, a folder of .npz, images or sounds, "
         "FILE.py:FUNCTION, or random:N.",
     )
 
@@ -224,13 +230,18 @@ def _folder(
     sizes: Mapping[str, int],
     names: tuple[str, ...] | None,
 ) -> Samples:
-    arrays, images = _held(path, request.samples_pattern)
+    arrays, images, sounds = _held(path, request.samples_pattern)
     where = f"{path.resolve().name}/"
     if images:
         origin = f"{len(images)} images of {where}"
         from converter.samples.images import ImageSamples
 
         return ImageSamples(images, inputs, request, sizes, label_names=names, origin=origin)
+    if sounds:
+        from converter.samples.sounds import SoundSamples
+
+        origin = f"{len(sounds)} sounds of {where}"
+        return SoundSamples(sounds, inputs, request, label_names=names, origin=origin)
     return ArraySamples(
         arrays,
         inputs,
@@ -243,28 +254,32 @@ def _folder(
     )
 
 
-def _held(folder: Path, pattern: str | None) -> tuple[list[SampleFile], list[SampleFile]]:
-    """The .npz files of a folder, and its images: one of both is empty.
+def _held(folder: Path, pattern: str | None) -> list[list[SampleFile]]:
+    """The .npz files of a folder, its images and its sounds: two of the three are empty.
 
     Raises:
-        UsageError: Both are, or none.
+        UsageError: There are several kinds, or none.
     """
     files = _files(folder, pattern)
-    arrays = [file for file in files if file.path.suffix.lower() == ".npz"]
-    images = [file for file in files if file.path.suffix.lower() in SUFFIXES]
+    kinds = {".npz files": {".npz"}, "images": SUFFIXES, "sounds": SOUNDS}
+    found = [[f for f in files if f.path.suffix.lower() in ends] for ends in kinds.values()]
     where = f"{folder.resolve().name}/"
-    if arrays and images:
+    there = [
+        f"{len(held)} {kind}" for kind, held in zip(kinds, found, strict=True) if held
+    ]
+    if len(there) > 1:
         raise UsageError(
-            f"--samples {where} holds {len(arrays)} .npz files and {len(images)} images",
+            f"--samples {where} holds {' and '.join(there)}",
             hint="Say which are meant with --samples-pattern, as in '*.npz'.",
         )
-    if not arrays and not images:
+    if not there:
         what = f" that match {pattern!r}" if pattern else ""
         raise UsageError(
-            f"--samples {where} holds no images and no .npz files{what}",
-            hint=f"Images end in {', '.join(sorted(SUFFIXES))}.",
+            f"--samples {where} holds no images, no sounds and no .npz files{what}",
+            hint=f"Images end in {', '.join(sorted(SUFFIXES))}, sounds in "
+            f"{', '.join(sorted(SOUNDS))}.",
         )
-    return arrays, images
+    return found
 
 
 def _files(folder: Path, pattern: str | None) -> list[SampleFile]:

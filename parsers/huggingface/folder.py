@@ -22,6 +22,7 @@ _BESIDES = (
     "processor_config.json",
     "tokenizer_config.json",
     "modules.json",
+    "vocab.json",
 )
 _TOKENIZER = (
     "tokenizer.json",
@@ -65,29 +66,30 @@ class Folder:
         """Whether it is one, by what its JSON files say."""
         if not self.path.is_dir():
             return False
-        config = _read(self.path / "config.json")
+        config = read_json(self.path / "config.json")
         if isinstance(config, dict) and ("model_type" in config or "architectures" in config):
             return True
-        if any("sentence_transformers" in str(item.get("type")) for item in self._modules):
+        if any("sentence_transformers" in str(item.get("type")) for item in self.modules):
             return True
-        return isinstance(_read(self.path / _ADAPTER), dict)
+        return isinstance(read_json(self.path / _ADAPTER), dict)
 
     @cached_property
-    def _modules(self) -> list[dict[str, Any]]:
-        items = _read(self.path / "modules.json")
+    def modules(self) -> list[dict[str, Any]]:
+        """What sentence-transformers' ``modules.json`` lists; empty without one."""
+        items = read_json(self.path / "modules.json")
         return [i for i in items if isinstance(i, dict)] if isinstance(items, list) else []
 
     @cached_property
     def core(self) -> Path:
         """The folder of the transformer itself: a folder below in old sentence-transformers."""
-        if not self._modules:
+        if not self.modules:
             return self.path
-        first = min(self._modules, key=lambda item: _number(item.get("idx")))
+        first = min(self.modules, key=lambda item: _number(item.get("idx")))
         return self.path / str(first.get("path", ""))
 
     @cached_property
     def config(self) -> dict[str, Any]:
-        config = _read(self.core / "config.json")
+        config = read_json(self.core / "config.json")
         return config if isinstance(config, dict) else {}
 
     def model_name(self) -> str:
@@ -114,7 +116,7 @@ class Folder:
                     f"{option} means nothing for a Hugging Face folder",
                     hint="Its config.json and its weights say it all; --task chooses the head.",
                 )
-        for item in self._modules:
+        for item in self.modules:
             place = Path(str(item.get("path", "")))
             if place.is_absolute() or ".." in place.parts:
                 raise ModelError(f"modules.json names a place outside its folder: {place}")
@@ -144,7 +146,7 @@ class Folder:
             )
 
     def _read_by_the_framework(self) -> Iterator[Path]:
-        places = [self.path, *(self.path / str(item.get("path", "")) for item in self._modules)]
+        places = [self.path, *(self.path / str(item.get("path", "")) for item in self.modules)]
         for place in places:
             yield from (path for path in place.glob("*.json") if _FRAMEWORKS.search(path.name))
 
@@ -186,7 +188,7 @@ class Folder:
         """
         found = [self.core / "config.json", *self._weights()]
         found += [self.core / name for name in _BESIDES] + [self.path / name for name in _BESIDES]
-        for item in self._modules:
+        for item in self.modules:
             folder = self.path / str(item.get("path", ""))
             if folder != self.core:
                 found += [folder / n for n in ("config.json", _SAFE, _PICKLE)]
@@ -216,7 +218,7 @@ class Folder:
         raise self._no_weights()
 
     def _shards(self, index: Path) -> Iterator[Path]:
-        content = _read(index)
+        content = read_json(index)
         table = content.get("weight_map") if isinstance(content, dict) else None
         if not isinstance(table, dict) or not table:
             raise ModelError(f"{index.name} has no weight_map: it is damaged")
@@ -249,7 +251,7 @@ class Folder:
         )
 
 
-def _read(path: Path) -> Any:
+def read_json(path: Path) -> Any:
     """What a JSON file holds; None where it isn't there or is none."""
     try:
         return json.loads(_bytes(path).decode())

@@ -19,25 +19,29 @@ _SQUARE = ("ViT", "DeiT", "Beit", "BEiT")
 """What a size of one number is, by how the class's name begins."""
 
 _SAID = {"do_resize", "do_center_crop", "do_rescale", "do_normalize", "do_flip_channel_order"}
-_WITHOUT_EFFECT = {"do_convert_rgb", "do_reduce_labels"}
+_WITHOUT_EFFECT = {"do_convert_rgb", "do_reduce_labels", "do_convert_annotations"}
 """Switches that options say, or that change nothing of a picture in RGB."""
+
+_DETECTORS = ("Detr", "ConditionalDetr", "DeformableDetr", "RTDetr", "Yolos")
+"""Those that resize to between two edges, and pad a batch's pictures to one size."""
 
 
 class Unsaid(Exception):
     """No option says something of a preprocessor's."""
 
 
-def image_options(settings: Mapping[str, Any]) -> dict[str, Any]:
+def image_options(settings: Mapping[str, Any], notes: list[str] | None = None) -> dict[str, Any]:
     """The fields of a request that a preprocessor's settings come to.
 
     Args:
         settings: What ``preprocessor_config.json`` holds.
+        notes: Takes a line for what the model's own size of a picture is put in place of.
 
     Raises:
         Unsaid: It says what.
     """
     said = settings.get("image_processor")
-    settings = said if isinstance(said, Mapping) else settings
+    settings = _of_one_size(said if isinstance(said, Mapping) else settings, notes)
     more = sorted(key for key, value in settings.items() if key.startswith("do_") and value
                   and key not in _SAID | _WITHOUT_EFFECT)  # fmt: skip
     if more or settings.get("rescale_offset") or settings.get("offset"):
@@ -63,6 +67,26 @@ def of_size(options: Mapping[str, Any], shapes: Iterable[Sequence[int | str]]) -
     return {k: v for k, v in options.items() if k not in ("image_size", "image_resize")}
 
 
+def _of_one_size(settings: Mapping[str, Any], notes: list[str] | None) -> Mapping[str, Any]:
+    """A detector's settings for a model that takes one size of pictures; others as they are."""
+    kind = settings.get("image_processor_type") or settings.get("feature_extractor_type")
+    if not str(kind).startswith(_DETECTORS):
+        return settings
+    kept = {**settings}
+    size = kept.get("size")
+    if isinstance(size, Mapping) and {*size} == {"shortest_edge", "longest_edge"}:
+        if notes is not None:
+            notes.append(
+                f"preprocessor_config.json: pictures of a shortest edge of {size['shortest_edge']} "
+                f"and a longest of {size['longest_edge']} at most; they are resized to the model's "
+                "own size instead"
+            )
+        kept |= {"size": None, "resize_to_model": True}
+    if kept.get("do_pad") and not kept.get("pad_size"):
+        kept["do_pad"] = False
+    return kept
+
+
 def _framing(settings: Mapping[str, Any]) -> dict[str, Any]:
     """How it comes to its size."""
     if not settings.get("do_resize", True):
@@ -71,6 +95,8 @@ def _framing(settings: Mapping[str, Any]) -> dict[str, Any]:
     if resample not in _FILTERS:
         raise Unsaid(f"resample: {resample}")
     found: dict[str, Any] = {"image_interpolation": _FILTERS[resample]}
+    if settings.get("resize_to_model"):
+        return found
     resize = _size(settings.get("size"), str(settings.get("image_processor_type", "")))
     if "crop_pct" in settings and isinstance(resize, int):  # ConvNeXT's own rule
         if resize >= 384:

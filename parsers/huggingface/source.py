@@ -12,6 +12,7 @@ from converter.options.request import Request
 from converter.runtime.interpreter import interpreter
 from converter.runtime.session import Progress
 from converter.runtime.worker import Worker
+from parsers.huggingface.declared import suggested
 from parsers.huggingface.folder import Folder
 from parsers.huggingface.pictures import Unsaid, image_options, of_size
 from parsers.huggingface.request import huggingface
@@ -57,6 +58,9 @@ class HuggingFaceSource(TorchSource):
             model.describe(first.name, meaning="scores", labels=labels)
         if activation:
             model.describe(first.name, activation=activation)
+        folder = Folder(Path(self._request.source))
+        said = suggested(model, self._loaded, folder, self._unsaid, bool(self._images))
+        model.source |= said.told()
         return model
 
     def tokenize(
@@ -103,11 +107,14 @@ class HuggingFaceSource(TorchSource):
     def _after_load(self) -> None:
         self._tell_sizes()
         self._images: dict[str, Any] = {}
-        if settings := self._loaded["preprocessing"]:
+        self._unsaid: list[str] = []
+        shown = any(item["name"] == "pixel_values" for item in self._loaded["inputs"])
+        if (settings := self._loaded["preprocessing"]) and shown:
             try:
                 shapes = [spec.shape for spec in self._given_inputs()]
-                self._images = of_size(image_options(settings), shapes)
+                self._images = of_size(image_options(settings, self._unsaid), shapes)
             except Unsaid as error:
+                self._unsaid = [f"preprocessor_config.json: no option says {error}"]
                 self._warnings.append(
                     "images aren't prepared as preprocessor_config.json says: no option says "
                     f"{error}"

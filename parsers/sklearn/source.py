@@ -11,6 +11,7 @@ from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from converter.ir.model import OPSET, Model
 from converter.options.request import Request
+from converter.preparation.suggested import Suggested
 from converter.runtime.interpreter import interpreter
 from converter.runtime.session import Progress
 from converter.runtime.worker import Worker, WorkerSession
@@ -73,12 +74,15 @@ class SklearnSource(FileSource):
         name = self._interface.output_names.get("probabilities")
         if loaded["labels"] and name is not None:
             model.describe(name, meaning="scores", labels=loaded["labels"])
+        said = Suggested(origins={"prepare (row)": "the columns that it was trained on",
+                                  "answer (classes)": "its classes"})  # fmt: skip
         model.source = {
             "format": "sklearn",
             "framework": f"scikit-learn {self._versions['scikit-learn']}",
             "class": loaded["class"],
             "steps": loaded["steps"],
             "exporter": f"skl2onnx {self._versions.get('skl2onnx', '')}".strip(),
+            **said.told(),
         }
         return model
 
@@ -121,5 +125,6 @@ def _describe_inputs(model: Model, names: Mapping[str, str], exported: Mapping[s
         exported: What the child said.
     """
     for name, of_file in names.items():
-        known = {"missing": exported["missing"].get(of_file), "columns": exported["columns"]}
+        columns = [of_file] if exported["apart"] else exported["columns"]
+        known = {"missing": exported["missing"].get(of_file), "columns": columns}
         model.describe(name, **{key: value for key, value in known.items() if value})

@@ -198,7 +198,7 @@ def test_a_strip_is_not_blown_up(refuse: Refuse) -> None:
 
 
 def test_other_files_in_the_folder(load: Load, refuse: Refuse) -> None:
-    refuse(".", NCHW, says="holds no images and no .npz files")
+    refuse(".", NCHW, says="holds no images, no sounds and no .npz files")
     Path("cats").mkdir()
     for name in ("b.png", "a.PNG", "cats/c.png", ".hidden.png"):
         save(name, pixels())

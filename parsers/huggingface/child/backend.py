@@ -13,7 +13,8 @@ from ...worker.packages import require
 from .inputs import UNSAID
 
 _REQUIRED = ("input_ids", "pixel_values", "input_values", "input_features")
-_IMAGE = "pixel_values"
+_FILES = {"pixel_values", "input_values", "input_features"}
+_BOXES = "object-detection"
 _GENERIC = "LABEL_"
 
 
@@ -39,8 +40,8 @@ class HuggingFaceBackend(TorchBackend):
         """Make the model of the folder `file` for `task`.
 
         Returns what torch's does, and task, labels, activation (what makes probabilities of the
-        first output), preprocessing (the image preprocessor's settings), sizes and texts (of
-        Inputs) and warnings. `described` of each input is what ONNX cannot say of it: meaning,
+        first output), preprocessing (the settings of what prepares images or sounds), problem (the
+        config's problem_type), sizes and texts (of Inputs) and warnings. `described` of each input is what ONNX cannot say of it: meaning,
         value_range, layout.
         """
         self._facts: dict[str, Any] = {}
@@ -78,9 +79,10 @@ class HuggingFaceBackend(TorchBackend):
         self._positions = takes.positions()
         self._facts = {
             "task": task.name,
-            "labels": _labels(config) if task.labelled else [],
+            "labels": _labels(config) if task.labelled or task.name == _BOXES else [],
             "activation": _activation(config) if task.labelled else None,
-            "preprocessing": takes.preprocessor if _IMAGE in names[: len(inputs)] else {},
+            "preprocessing": takes.preprocessor if _FILES.intersection(names) else {},
+            "problem": getattr(config, "problem_type", None) if task.labelled else None,
             "warnings": [
                 *hf_load.unexpected(info, name),
                 *_told_dtype(stored),

@@ -64,7 +64,7 @@ class SklearnBackend(FrameworkBackend):
         """Write the model to `out` as ONNX of `opset`.
 
         Returns {missing: the places of each input where NaN has an answer, columns: the names of
-        what is in the only input, where known}. Raises unsupported, naming the part.
+        what is in the only input, where known, apart: whether each input is a column}. Raises unsupported, naming the part.
         """
         from . import export, texts
 
@@ -73,7 +73,8 @@ class SklearnBackend(FrameworkBackend):
         for note in texts.notes(self._model):
             self._channel.warning(note)
         columns = [] if self._takes.columns else self._takes.table or []
-        return {"missing": self._takes.missing(self._model), "columns": columns}
+        missing, apart = self._takes.missing(self._model), bool(self._takes.columns)
+        return {"missing": missing, "columns": columns, "apart": apart}
 
     def run(self, params: Mapping[str, Any]) -> Dict[str, Any]:
         """What the model predicts for .npz `feeds`, in .npz `out`. Raises source or usage."""

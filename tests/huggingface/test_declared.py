@@ -1,0 +1,121 @@
+"""What a folder's files say of sounds and answers, held against transformers' own processors."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+import soxr
+from PIL import Image
+
+import modelyard
+from tests.huggingface.models import save
+from tests.huggingface.test_texts import with_tokenizer
+
+
+def notes_of(folder: Path) -> str:
+    return "\n".join(json.loads((folder / "manifest.json").read_text())["declared"]["notes"])
+
+
+def test_a_sound_becomes_a_text(tmp_path: Path) -> None:
+    """Wav2Vec2's extractor and its tokenizer for CTC."""
+    import transformers
+
+    letters = ["<pad>", "<s>", "</s>", "<unk>", "|", *"ETAONIHSRDLUMWCFGYPBVK'XJQZ"]
+    folder = save("wav2vec2", tmp_path / "net", vocab_size=len(letters), pad_token_id=0)
+    (folder / "vocab.json").write_text(json.dumps({t: i for i, t in enumerate(letters)}))
+    tokenizer = transformers.Wav2Vec2CTCTokenizer(folder / "vocab.json")
+    tokenizer.save_pretrained(folder)
+    extractor = transformers.Wav2Vec2FeatureExtractor(sampling_rate=16000, do_normalize=True)
+    extractor.save_pretrained(folder)
+    wave = np.random.default_rng(0).standard_normal((8000, 2)).astype(np.float32) / 8
+    (tmp_path / "sounds").mkdir()
+    soundfile.write(tmp_path / "sounds/a.wav", wave, 8000, subtype="FLOAT")
+    made = modelyard.convert(folder, out=tmp_path / "out", bench=False, samples=tmp_path / "sounds")
+    assert made.report is not None and made.report.samples.count == 1  # type: ignore[union-attr]
+    mono = soxr.resample(wave.mean(axis=1), 8000, 16000, quality="HQ")
+    fed = extractor(mono, sampling_rate=16000, return_tensors="np")["input_values"]
+    with modelyard.load(tmp_path / "out") as net:
+        answer = net(tmp_path / "sounds/a.wav")
+        logits = next(iter(net(fed.astype(np.float32)).values()))
+        np.testing.assert_allclose(next(iter(answer.values())), logits, atol=1e-4)
+    right = tokenizer.batch_decode(logits.argmax(axis=-1))[0]
+    assert answer.text.strip() == right and len(right) > 3
+    told = notes_of(tmp_path / "out")
+    assert "prepare (sound): from preprocessor_config.json" in told
+    assert "answer (text): from vocab.json" in told
+
+
+
+
+def test_a_detector_s_boxes(tmp_path: Path) -> None:
+    """YOLOS: boxes in the picture's pixels, as its own processor makes them."""
+    import torch
+    import transformers
+
+    names = {0: "cat", 1: "dog", 2: "cow"}
+    config = transformers.YolosConfig(
+        hidden_size=32, num_hidden_layers=1, num_attention_heads=4, intermediate_size=37,
+        image_size=[48, 64], patch_size=16, num_detection_tokens=12, id2label=names,
+        label2id={v: k for k, v in names.items()})  # fmt: skip
+    torch.manual_seed(0)
+    model = transformers.YolosForObjectDetection(config).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.3)
+        model.class_labels_classifier.layers[-1].bias[-1] -= 9  # seldom nothing
+    model.save_pretrained(tmp_path / "net")
+    processor = transformers.YolosImageProcessor(size={"height": 48, "width": 64})
+    processor.save_pretrained(tmp_path / "net")
+    pixels = np.random.default_rng(0).integers(0, 256, (90, 130, 3), np.uint8)
+    Image.fromarray(pixels).save(tmp_path / "a.png")
+    modelyard.convert(tmp_path / "net", out=tmp_path / "out", bench=False,
+                      answer={"kind": "boxes", "threshold": 0.3})  # fmt: skip
+    with modelyard.load(tmp_path / "out") as net:
+        answer = net(tmp_path / "a.png")
+    outputs = transformers.models.yolos.modeling_yolos.YolosObjectDetectionOutput(
+        logits=torch.from_numpy(np.array(answer["logits"])),
+        pred_boxes=torch.from_numpy(np.array(answer["pred_boxes"])),
+    )
+    (right,) = processor.post_process_object_detection(outputs, 0.3, [(90, 130)])
+    order = np.argsort(-right["scores"].numpy(), kind="stable")
+    assert len(answer.boxes) == len(order) > 2
+    for found, i in zip(answer.boxes, order, strict=True):
+        assert found["label"] == names[int(right["labels"][i])]
+        assert found["score"] == pytest.approx(float(right["scores"][i]), abs=1e-5)
+        wanted = np.clip(right["boxes"][i].numpy(), 0, [130, 90, 130, 90])
+        np.testing.assert_allclose(found["box"], wanted, atol=0.02)
+    told = notes_of(tmp_path / "out")
+    assert "threshold is 0.3 as written, and 0.5 without that" in told
+    assert "prepare (picture): from preprocessor_config.json" in told
+
+
+def test_a_value_of_a_text(tmp_path: Path) -> None:
+    folder = save("bert-classes", tmp_path / "net", id2label={0: "stars"}, label2id={"stars": 0},
+                  problem_type="regression")  # fmt: skip
+    modelyard.convert(with_tokenizer(folder), out=tmp_path / "out", bench=False)
+    with modelyard.load(tmp_path / "out") as net:
+        answer = net("the cat sees")
+        value = float(next(iter(answer.values()))[0, 0])
+    assert answer.told == {"numbers": {"stars": pytest.approx(value)}}
+    told = notes_of(tmp_path / "out")
+    assert "answer (numbers): from config.json" in told
+    assert "prepare (text): from tokenizer.json" in told
+
+
+def test_what_no_sound_says_is_told(tmp_path: Path) -> None:
+    """A sentence's model has no sound, a spectrogram's is named."""
+    import transformers
+
+    config = transformers.ASTConfig(
+        hidden_size=32, num_hidden_layers=1, num_attention_heads=4, intermediate_size=37,
+        max_length=64, num_mel_bins=16, id2label={0: "bark", 1: "purr"},
+        label2id={"bark": 0, "purr": 1})  # fmt: skip
+    transformers.ASTForAudioClassification(config).save_pretrained(tmp_path / "net")
+    (tmp_path / "net/preprocessor_config.json").write_text(
+        json.dumps({"feature_extractor_type": "ASTFeatureExtractor", "num_mel_bins": 16}))
+    modelyard.convert(tmp_path / "net", out=tmp_path / "out", bench=False)
+    assert "a spectrogram (ASTFeatureExtractor)" in notes_of(tmp_path / "out")
