@@ -8,7 +8,10 @@ from dataclasses import replace
 from converter.ir.model import Model
 from converter.options.request import Request
 from converter.options.resolved import tells_of_images
+from converter.pipeline.work import IN_GRAPH, sized
 from converter.preparation.declared import (
+    Boxes,
+    Classes,
     Declaration,
     Meaning,
     Picture,
@@ -38,6 +41,8 @@ def declaration_of(
     Raises:
         UsageError: What was written doesn't fit the model.
     """
+    if IN_GRAPH in model.source:
+        return _left(model, samples)
     written = any(item["kind"] == "picture" for item in request.preparation)
     picture = samples.picture
     if written or (picture is None and tells_of_images(request)):
@@ -50,6 +55,47 @@ def declaration_of(
     answer, more = filled("answer", request.answer, meanings, model.outputs)
     if not (prepare or answer):
         return None
+    return Declaration(prepare=prepare, answer=answer, notes=(*notes, *more))
+
+
+def _left(model: Model, samples: Samples) -> Declaration:
+    """What is left outside of the graph, with the names of classes that samples told."""
+    known = Declaration.model_validate(model.source[IN_GRAPH]["after"])
+    names = samples.label_names
+    answer = tuple(
+        item.model_copy(update={"labels": tuple(names)})
+        if isinstance(item, Classes | Boxes) and names and not item.labels
+        else item
+        for item in known.answer
+    )
+    return known.model_copy(update={"answer": answer})
+
+
+def declared_before(request: Request, model: Model) -> Declaration:
+    """The declaration of a model that was just read: without what samples tell.
+
+    Args:
+        request: Its ``preparation`` and ``answer``, and its ``image_*``.
+        model: The model.
+
+    Raises:
+        UsageError: What was written doesn't fit the model, or images don't.
+    """
+    request = sized(request, model)
+    written = next((item for item in request.preparation if item["kind"] == "picture"), None)
+    known: list[Prepare] = []
+    if written is not None or tells_of_images(request):
+        from converter.samples.images import ImagePlan
+
+        name = (written or {}).get("input")
+        inputs = [spec for spec in model.inputs if name in (None, spec.name)]
+        known.append(ImagePlan(inputs, replace(request, preparation=[]), request.dims).picture)
+    texts = model.source.get("texts", {})
+    sentence = sentence_of(model.inputs, texts) if texts.get("file") else None
+    known += [sentence] if sentence is not None else []
+    prepare, notes = filled("prepare", request.preparation, known, model.inputs)
+    meanings: list[Meaning] = list(classes_of(model.outputs))
+    answer, more = filled("answer", request.answer, meanings, model.outputs)
     return Declaration(prepare=prepare, answer=answer, notes=(*notes, *more))
 
 

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 SIZES = "sizes"
 """The key in :attr:`Model.source` of sizes for free dimensions, where a source suggests some."""
 
+IN_GRAPH = "in_graph"
+"""The key of what was put into the graph of preparation and answers."""
+
 IMAGES = "images"
 """The key of options of images, where a source says how they become its input."""
 
@@ -221,6 +224,18 @@ def sized(request: Request, model: Model) -> Request:
     open_ = {name: value for name, value in images.items()
              if getattr(request, name) == getattr(plain, name)}  # fmt: skip
     return replace(request, dims={**suggested, **request.dims}, **open_)
+
+
+def left_of(request: Request, model: Model) -> Request:
+    """A request that says of files what is left to do outside of a model's graph; see
+    :mod:`converter.pipeline.in_graph`."""
+    said = model.source.get(IN_GRAPH)
+    if said is None:
+        return request
+    plain = Request(request.source)
+    images = {name: value for name, value in vars(plain).items() if name.startswith("image_")}
+    left = {"preparation": said["after"]["prepare"], "answer": said["after"]["answer"]}
+    return replace(request, **images, **left)
 
 
 def describe_versions() -> dict[str, Any]:

@@ -320,6 +320,18 @@ class Declaration(_Data):
     notes: tuple[str, ...] = ()
 
 
+def tops_of(declared: Declaration | None) -> dict[str, tuple[str, str]]:
+    """The outputs of the best classes that a graph gives itself, their scores and indices, by the
+    output whose they are."""
+    known = (item for item in declared.answer if isinstance(item, Classes)) if declared else ()
+    return {item.output: top_names(item.output) for item in known if "top" in item.fused}
+
+
+def top_names(output: str) -> tuple[str, str]:
+    """The outputs of the best classes of an output: their scores, and which they are."""
+    return f"{output}_top", f"{output}_top_index"
+
+
 def sentence_of(inputs: Sequence[TensorSpec], texts: Mapping[str, Any]) -> Sentence | None:
     """How a text becomes a model's inputs.
 
