@@ -61,7 +61,8 @@ class Matching:
         for rows in self.lists:
             counts: dict[int, list[str]] = {}
             for name in rows.outputs:
-                if name in candidate and candidate[name].ndim == reference[name].ndim > rows.axis:
+                both = name in candidate and name in reference
+                if both and candidate[name].ndim == reference[name].ndim > rows.axis:
                     counts.setdefault(reference[name].shape[rows.axis], []).append(name)
             for names in counts.values():
                 pairs = {name: (reference[name], candidate[name]) for name in names}

@@ -29,6 +29,13 @@ def as_float(array: Array) -> Array:
     return array.astype(np.float64)
 
 
+def are_best(values: Array, best: Array, index: Array) -> bool:
+    """Whether the best values along the last axis, in order, and their indices are these."""
+    taken = np.take_along_axis(values, index.astype(np.int64), axis=-1)
+    right = -np.sort(-as_float(values), axis=-1)[..., : index.shape[-1]]
+    return all(np.array_equal(as_float(each), right, equal_nan=True) for each in (taken, best))
+
+
 class _Sum:
     """A sum kept as ``value * 2**exponent``."""
 

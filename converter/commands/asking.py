@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from converter.errors import UsageError
+from converter.ir.model import TensorSpec
 from converter.preparation.declared import Declaration
 from converter.preparation.prepared import told
 from converter.preparation.stages import Item, Seen, Stages
@@ -83,11 +84,15 @@ class Preparing:
     Args:
         declared: How.
         folder: Where a tokenizer's file lies.
+        inputs: The artifact's own.
     """
 
-    def __init__(self, declared: Declaration, folder: Path) -> None:
+    def __init__(
+        self, declared: Declaration, folder: Path, inputs: Sequence[TensorSpec] = ()
+    ) -> None:
         self._declared = declared
-        self._stages = Stages(declared.model_dump(), folder)
+        stored = [{"name": spec.name, "dtype": spec.dtype} for spec in inputs]
+        self._stages = Stages({**declared.model_dump(), "stored": stored}, folder)
 
     @property
     def takes_texts_as_they_are(self) -> bool:

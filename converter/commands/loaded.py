@@ -253,5 +253,7 @@ def _opened(found: Found, options: Mapping[str, Any]) -> Loaded:
     if takes_integers(request, request.precision[0]):
         session = Fed(session, real=True)
     folder, declared = declared_in(str(found.path))
-    preparing = Preparing(Declaration.model_validate(declared or {}), folder) if declared else None
-    return Loaded(found.title, session, preparing)
+    if not declared:
+        return Loaded(found.title, session)
+    known = Declaration.model_validate(declared)
+    return Loaded(found.title, session, Preparing(known, folder, session.inputs))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from converter.ir.model import Model
 from converter.options.request import Request
 from converter.options.resolved import tells_of_images
+from converter.pipeline.work import IN_GRAPH, sized
 from converter.preparation.declared import (
+    Boxes,
+    Classes,
     Declaration,
     Picture,
     Prepare,
@@ -38,17 +41,22 @@ def declaration_of(
     Raises:
         UsageError: What was written doesn't fit the model.
     """
+    if IN_GRAPH in model.source:
+        return _left(model, samples)
+    made = _filled(request, model, _known(request, samples, model, assets))
+    return made if made.prepare or made.answer else None
+
+
+def _filled(request: Request, model: Model, known: Sequence[Prepare]) -> Declaration:
+    """What was written, filled up with what is known and what the model's files suggest."""
     said = Suggested.of(model.source)
     suggested, unused = said.fitting("prepare", model.inputs)
     written = shaped(request.preparation, model.inputs)
-    known = [*_known(request, samples, model, assets), *suggested]
-    prepare, notes = filled("prepare", written, known, model.inputs)
+    prepare, notes = filled("prepare", written, [*known, *suggested], model.inputs)
     meanings, more = said.fitting("answer", model.outputs)
     named = {item.output for item in meanings}
     meanings += (item for item in classes_of(model.outputs) if item.output not in named)
     answer, other = filled("answer", request.answer, meanings, model.outputs)
-    if not (prepare or answer):
-        return None
     places = {f"prepare ({item.kind})" for item in prepare}
     places |= {f"answer ({item.kind})" for item in answer}
     origins = [f"{at}: from {where}" for at, where in said.origins.items() if at in places]
@@ -68,6 +76,44 @@ def _known(
     sentence = sentence_of(model.inputs, texts) if texts.get("file") in assets else None
     found = (picture, sentence, row_of(model.inputs))
     return [item for item in found if item is not None]
+
+
+def _left(model: Model, samples: Samples) -> Declaration:
+    """What is left outside of the graph, with the names of classes that samples told."""
+    known = Declaration.model_validate(model.source[IN_GRAPH]["after"])
+    names = samples.label_names
+    answer = tuple(
+        item.model_copy(update={"labels": tuple(names)})
+        if isinstance(item, Classes | Boxes) and names and not item.labels
+        else item
+        for item in known.answer
+    )
+    return known.model_copy(update={"answer": answer})
+
+
+def declared_before(request: Request, model: Model) -> Declaration:
+    """The declaration of a model that was just read: without what samples tell.
+
+    Args:
+        request: Its ``preparation`` and ``answer``, and its ``image_*``.
+        model: The model.
+
+    Raises:
+        UsageError: What was written doesn't fit the model, or images don't.
+    """
+    request = sized(request, model)
+    written = next((item for item in request.preparation if item["kind"] == "picture"), None)
+    known: list[Prepare] = []
+    if written is not None or tells_of_images(request):
+        from converter.samples.images import ImagePlan
+
+        name = (written or {}).get("input")
+        inputs = [spec for spec in model.inputs if name in (None, spec.name)]
+        known.append(ImagePlan(inputs, replace(request, preparation=[]), request.dims).picture)
+    texts = model.source.get("texts", {})
+    sentence = sentence_of(model.inputs, texts) if texts.get("file") else None
+    known += [item for item in (sentence, row_of(model.inputs)) if item is not None]
+    return _filled(request, model, known)
 
 
 def _picture(model: Model, request: Request, sampled: Picture | None) -> Picture | None:

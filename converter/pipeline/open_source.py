@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from converter import plugins
 from converter.errors import UsageError
 from converter.files.digest import digest_of
 from converter.files.reading import reading
@@ -23,6 +24,7 @@ from converter.runtime.session import Progress, Session
 if TYPE_CHECKING:
     from converter.check.answers import Once
     from converter.ir.model import Model
+    from converter.pipeline.in_graph import InGraphSource
     from converter.pipeline.layout import LaidOut
 
 
@@ -48,6 +50,7 @@ class OpenSource:
         self._own: Source | None = None
         self._source: Source | None = None
         self._laid_out: LaidOut | None = None
+        self._in_graph: InGraphSource | None = None
         self._session: Session | None = None
         self._tokens: dict[str, list[dict[str, list[int]]]] = {}
 
@@ -74,6 +77,12 @@ class OpenSource:
             from converter.pipeline.layout import LaidOut
 
             source = self._laid_out = LaidOut(source, self._request.layout)
+        if self._request.prepare == "graph":
+            from converter.pipeline.in_graph import InGraphSource
+
+            emitters = (plugins.load("emitters", target) for target in self._request.to)
+            whole = all(emitter.resizes for emitter in emitters)
+            source = self._in_graph = InGraphSource(source, self._request, whole)
         return source
 
     def while_reading(self) -> AbstractContextManager[None]:
@@ -94,6 +103,8 @@ class OpenSource:
             if self._session is None:
                 if read is not None and self._laid_out is not None:
                     self._laid_out.changes = read.source.get(LAYOUT_CHANGES)
+                if read is not None and self._in_graph is not None:
+                    self._in_graph.read(read)
                 opened = source.reference()
                 if self._again is not None:
                     self._again(opened)

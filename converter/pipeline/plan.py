@@ -231,7 +231,7 @@ def plan(
     asked = [(target, name) for target in request.to for name in request.precision]
     pairs = [pair for pair in asked if ":".join(pair) not in skipped]
     steps = [
-        Step("parse", "reading the model", params=_take(request, "parse"), kept=True),
+        Step("parse", "reading the model", params=_read(request), kept=True),
         Step("samples", "reading the samples", ("parse",), _take(request, "samples")),
     ]
     if request.check:  # first, since the framework's process may go then
@@ -263,6 +263,17 @@ def plan(
 def _take(request: Request, kind: str, options: Collection[str] = ()) -> dict[str, Any]:
     """What of a request is in a step's key: the options that say so where they are declared."""
     return {name: request.value(name) for name in affecting(kind, options)}
+
+
+def _read(request: Request) -> dict[str, Any]:
+    """What of a request the model that is read hangs on: with ``--prepare graph``, all that is
+    declared of files and answers, and the targets."""
+    known = _take(request, "parse")
+    if request.prepare != "graph":
+        return known
+    images = (name for name in vars(request) if name.startswith("image_"))
+    declared = ("to", "prepare", "preparation", "answer", "dims", "label_names", *images)
+    return {**known, **{name: request.value(name) for name in declared}}
 
 
 def _simplify(request: Request) -> Step:

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 SIZES = "sizes"
 """The key in :attr:`Model.source` of sizes for free dimensions, where a source suggests some."""
 
+IN_GRAPH = "in_graph"
+"""The key of what was put into the graph of preparation and answers."""
+
 IMAGES = "images"
 """The key of options of images, where a source says how they become its input."""
 
@@ -225,6 +228,18 @@ def sized(request: Request, model: Model) -> Request:
     prepared = completed(request.preparation, [item.model_dump() for item in said])
     dims = {**suggested, **request.dims}
     return replace(request, dims=dims, preparation=prepared, **open_)
+
+
+def left_of(request: Request, model: Model) -> Request:
+    """A request that says of files what is left to do outside of a model's graph; see
+    :mod:`converter.pipeline.in_graph`."""
+    said = model.source.get(IN_GRAPH)
+    if said is None:
+        return request
+    plain = Request(request.source)
+    images = {name: value for name, value in vars(plain).items() if name.startswith("image_")}
+    left = {"preparation": said["after"]["prepare"], "answer": said["after"]["answer"]}
+    return replace(request, **images, **left)
 
 
 def describe_versions() -> dict[str, Any]:

@@ -46,6 +46,8 @@ class Picture(_Data):
             ``width`` (letterboxed), resized to the largest that fits; None for none.
         scale: Of the values 0..255, all channels alike.
         mean, std: By channel.
+        fused: What of it the graph does itself, of what was declared of the model before: the
+            fields say what is left to do.
     """
 
     kind: Literal["picture"] = "picture"
@@ -61,6 +63,7 @@ class Picture(_Data):
     scale: float = 1.0
     mean: tuple[float, ...]
     std: tuple[float, ...]
+    fused: tuple[str, ...] = ()
 
     @model_validator(mode="before")
     @classmethod
@@ -172,6 +175,8 @@ class Classes(_Data):
         activation: What makes probabilities of the values; empty where they are such, or nobody
             knows.
         top: How many are told, the best first.
+        fused: What of it the graph does itself, of what was declared of the model before: the
+            fields say what is left to do.
     """
 
     kind: Literal["classes"] = "classes"
@@ -179,6 +184,7 @@ class Classes(_Data):
     labels: tuple[str, ...] = ()
     activation: Literal["", "softmax", "sigmoid"] = ""
     top: int = Field(default=5, ge=1)
+    fused: tuple[str, ...] = ()
 
 
 class Boxes(_Data):
@@ -199,6 +205,8 @@ class Boxes(_Data):
         iou: The overlap from which the worse of two boxes of a class is left out; None where the
             model has done that.
         most: How many are told.
+        fused: What of it the graph does itself, of what was declared of the model before: the
+            fields say what is left to do.
     """
 
     kind: Literal["boxes"] = "boxes"
@@ -215,6 +223,7 @@ class Boxes(_Data):
     threshold: float = 0.25
     iou: float | None = None
     most: int = Field(default=100, ge=1)
+    fused: tuple[str, ...] = ()
 
 
 class Numbers(_Data):
@@ -234,6 +243,8 @@ class Embedding(_Data):
         pool: How tokens become one: their ``mean``, the ``first``, or none.
         mask: The input that says which tokens count in the mean; None for all.
         normalize: Whether it is brought to length 1.
+        fused: What of it the graph does itself, of what was declared of the model before: the
+            fields say what is left to do.
     """
 
     kind: Literal["embedding"] = "embedding"
@@ -241,6 +252,7 @@ class Embedding(_Data):
     pool: Literal["none", "mean", "first"] = "none"
     mask: str | None = None
     normalize: bool = False
+    fused: tuple[str, ...] = ()
 
 
 class Spelled(_Data):
@@ -318,6 +330,18 @@ class Declaration(_Data):
     prepare: tuple[Prepare, ...] = ()
     answer: tuple[Meaning, ...] = ()
     notes: tuple[str, ...] = ()
+
+
+def tops_of(declared: Declaration | None) -> dict[str, tuple[str, str]]:
+    """The outputs of the best classes that a graph gives itself, their scores and indices, by the
+    output whose they are."""
+    known = (item for item in declared.answer if isinstance(item, Classes)) if declared else ()
+    return {item.output: top_names(item.output) for item in known if "top" in item.fused}
+
+
+def top_names(output: str) -> tuple[str, str]:
+    """The outputs of the best classes of an output: their scores, and which they are."""
+    return f"{output}_top", f"{output}_top_index"
 
 
 def sentence_of(inputs: Sequence[TensorSpec], texts: Mapping[str, Any]) -> Sentence | None:

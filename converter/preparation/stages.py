@@ -330,10 +330,15 @@ def read_picture(
             size.
     """
     pixels, seen = read_pixels(known, file, name, MODES[len(table)], most)
+    return valued(known, pixels, table), seen
+
+
+def valued(known: Known, pixels: Array, table: Array) -> Array:
+    """Pixels, [height, width, channels], as an input, without a batch."""
     if known["color"].startswith("bgr"):
         pixels = pixels[..., [2, 1, 0, 3][: len(table)]]
     planes = [table[channel][pixels[..., channel]] for channel in range(len(table))]
-    return np.stack(planes, axis=0 if known["layout"] == "CHW" else -1), seen
+    return np.stack(planes, axis=0 if known["layout"] == "CHW" else -1)
 
 
 def read_pixels(
@@ -347,7 +352,7 @@ def read_pixels(
             _check_kind(image, name, most)
             image.load()
             upright = ops.exif_transpose(image)
-            framed_, seen = _frame(_in_mode(upright, mode, name), known, name)
+            fitted, seen = fit(_in_mode(upright, mode, name), known, name)
     except bomb as error:
         raise StageError(f"{name}: {error}", "Make it smaller.", 413) from error
     except StageError:
@@ -358,8 +363,7 @@ def read_pixels(
             f"{', '.join(FORMATS)} ({_one_line(error)})",
             "Repair it, or leave such files out with --skip-bad.",
         ) from error
-    pixels = np.asarray(framed_)
-    return (pixels[..., np.newaxis] if pixels.ndim == 2 else pixels), seen
+    return fitted, seen
 
 
 def _one_line(error: BaseException) -> str:
@@ -402,8 +406,14 @@ def _in_mode(image: Any, mode: str, name: str) -> Any:
     return image if image.mode == mode else image.convert(mode)
 
 
+def fit(image: Any, known: Known, name: str) -> tuple[Array, Seen]:
+    """The pixels of Pillow's image, resized, and cut or filled up: [height, width, channels]."""
+    framed_, seen = _frame(image, known, name)
+    pixels = np.asarray(framed_)
+    return (pixels[..., np.newaxis] if pixels.ndim == 2 else pixels), seen
+
+
 def _frame(image: Any, known: Known, name: str) -> tuple[Any, Seen]:
-    """Resized, and cut or filled up."""
     size = image.size
     wanted = (known["width"] or image.width, known["height"] or image.height)
     before = _size_to_resize(size, known, wanted)
@@ -619,21 +629,26 @@ def _labelled(labels: Sequence[str], index: int) -> dict[str, str]:
 
 def boxes(known: Known, outputs: Mapping[str, Array], seen: Seen) -> dict[str, Any]:
     """What was found, in the picture's own pixels: x0, y0, x1, y1, the best first."""
+    found = [
+        {"box": [round(float(v), 2) for v in box], "score": float(score), "index": int(number),
+         **_labelled(known["labels"], int(number))}
+        for box, score, number in zip(*found_boxes(known, outputs, seen), strict=True)
+    ]  # fmt: skip
+    return {"boxes": found}
+
+
+def found_boxes(
+    known: Known, outputs: Mapping[str, Array], seen: Seen
+) -> tuple[Array, Array, Array]:
+    """Corners in the picture's own pixels, [n, 4]; scores and classes, [n]; the best first."""
     places, scores, index = _candidates(known, outputs)
     keep = scores >= known["threshold"]
     corners = _corners(places[keep].astype(np.float64), known, seen)
     scores, index = scores[keep], index[keep]
     chosen = suppressed(corners, scores, index, known["iou"])[: known["most"]]
-    ends = np.array([*seen.size, *seen.size]) if seen.size != (0, 0) else None
-    found = []
-    for i in chosen:
-        box = corners[i] if ends is None else corners[i].clip(0, ends)
-        number = int(index[i])
-        found.append({
-            "box": [round(float(v), 2) for v in box], "score": float(scores[i]), "index": number,
-            **_labelled(known["labels"], number),
-        })  # fmt: skip
-    return {"boxes": found}
+    if seen.size != (0, 0):
+        corners = corners.clip(0, [*seen.size, *seen.size])
+    return corners[chosen], scores[chosen], index[chosen]
 
 
 def _candidates(known: Known, outputs: Mapping[str, Array]) -> tuple[Array, Array, Array]:
@@ -645,7 +660,7 @@ def _candidates(known: Known, outputs: Mapping[str, Array]) -> tuple[Array, Arra
     places, rest = found[:, :4], found[:, 4:]
     if known["scores"]:
         rest = outputs[known["scores"]]
-        rest = rest.reshape(len(places), -1)
+        rest = rest.reshape(len(places), max(1, rest.size // max(len(places), 1)))
     if known["classes"]:
         return places, rest[:, 0], outputs[known["classes"]].reshape(-1)
     factor: Any = 1.0

@@ -76,6 +76,8 @@ class Emitter(ABC):
         lacks: Of others, by name, why it hasn't it and what to do instead.
         texts: Whether its files can give text; without, such outputs are left out where others
             remain.
+        resizes: Whether its files take pictures of any size and resize them as Pillow does: Resize
+            with antialiasing, of 8-bit pixels.
         half_io: Whether its files can have 16-bit floats as inputs and outputs.
         integer_io: Whether they can have integers with scales in their place.
         lowers: Whether :meth:`emit` lowers every node, and so raises all that :meth:`unsupported`
@@ -96,6 +98,7 @@ class Emitter(ABC):
     precisions: Collection[str]
     lacks: Mapping[str, tuple[str, str]] = MappingProxyType({})
     texts: bool = True
+    resizes: bool = False
     half_io: bool = True
     integer_io: bool = False
     lowers: bool = False

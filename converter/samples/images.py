@@ -194,7 +194,7 @@ class ImagePlan:
             **own,
         })  # fmt: skip
         self._known = self.picture.model_dump()
-        self._table = _table(spec, self.picture)
+        self._table = table_of(spec, self.picture)
 
     def prepare(self, file: SampleFile) -> tuple[Array, Seen]:
         """One image, of the input's shape without its batch, and where its pixels came from;
@@ -302,7 +302,7 @@ def _scale(spec: TensorSpec, request: Request) -> float:
     return 1 / 255 if spec.is_float or spec.scale is not None else 1.0
 
 
-def _table(spec: TensorSpec, picture: Picture) -> Array:
+def table_of(spec: TensorSpec, picture: Picture) -> Array:
     """What each pixel value becomes, of the input's type, [channels, 256]."""
     if not np.isfinite([picture.mean, picture.std]).all() or not all(picture.std):
         raise UsageError("--image-mean and --image-std have to be numbers, and no deviation 0")

@@ -45,6 +45,7 @@ class OnnxEmitter(Emitter, spec=SPECS["onnx"]):
 
     name = "onnx"
     scheme = ONNXRUNTIME_CPU
+    resizes = True
 
     def int8(self, request: Request) -> Scheme:
         return scheme_of(request)

@@ -41,6 +41,7 @@ class OrtEmitter(Emitter, spec=SPECS["ort"]):
 
     name = "ort"
     scheme = ONNXRUNTIME_CPU
+    resizes = True
     tells = True
     packs = True
 

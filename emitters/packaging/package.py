@@ -12,6 +12,7 @@ from typing import Any
 from converter.check.shipping import Shipped
 from converter.ir.model import TensorSpec
 from converter.options.request import Request
+from converter.preparation.declared import tops_of
 from emitters.packaging.clients import write_clients
 from emitters.packaging.facts import Device, Wire
 from emitters.packaging.photos import preparation_of
@@ -100,6 +101,10 @@ class Package:
         known = {spec.name: spec for spec in shipped.outputs}
         wire = asdict(self.runs) if isinstance(self.runs, Wire) else None
         own = self.runs.facts if isinstance(self.runs, Device) else {}
+        tops = [
+            {"of": of, "best": best, "index": index}
+            for of, (best, index) in tops_of(shipped.declared).items()
+        ]
         return {
             "format": 1,
             "tool": f"modelyard {version('modelyard')}",
@@ -121,6 +126,7 @@ class Package:
             "labels": self._labels(folder),
             "gates": shipped.gates,
             "lists": [{"outputs": list(i.outputs), "axis": i.axis} for i in shipped.lists],
+            **({"tops": tops} if tops else {}),
             "reference": shipped.reference,
             "uncompared": self._uncompared(shipped),
             "origin": shipped.origin,

@@ -13,7 +13,7 @@ from converter.options.request import Request
 from converter.pipeline.cache import Cache
 from converter.pipeline.plan import Plan, Step
 from converter.pipeline.reads import contents_of
-from converter.pipeline.work import Work, sized
+from converter.pipeline.work import Work, left_of, sized
 from converter.runtime.session import Progress, Session
 
 R = TypeVar("R")
@@ -57,8 +57,10 @@ class StepAction(ABC):
 
     @property
     def request(self) -> Request:
-        """What was asked for, with the sizes that the source suggests."""
-        return sized(self.work.request, self.done.result("parse").model)
+        """What was asked for, with the sizes that the source suggests; of files, what is left to
+        do outside of the graph."""
+        model = self.done.result("parse").model
+        return left_of(sized(self.work.request, model), model)
 
     def session(self) -> Session:
         """The source framework's session."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from converter.check.sums import Array, Sums, as_float, difference, is_float
+from converter.check.sums import Array, Sums, are_best, as_float, difference, is_float
 from emitters.packaging.script.rows import in_order
 
 ROUNDING = 2.0**-20
@@ -134,12 +134,16 @@ class Comparison:
 
     Args:
         facts: ``outputs`` (see :class:`Output`), ``gates`` (``cosine``, ``scale``, ``max_abs``,
-            ``ties``) and ``lists`` (of found things: ``outputs`` and ``axis`` of each).
+            ``ties``), ``lists`` (of found things: ``outputs`` and ``axis`` of each) and ``tops``
+            (outputs that are the best of another: ``of``, ``best`` and ``index`` of each).
     """
 
     def __init__(self, facts: Mapping[str, Any]) -> None:
         self.gates, self.lists = facts["gates"], facts["lists"]
-        self.outputs = {item["name"]: Output(item) for item in facts["outputs"]}
+        self.tops = facts.get("tops", ())
+        follow = {top[key] for top in self.tops for key in ("best", "index")}
+        items = (item for item in facts["outputs"] if item["name"] not in follow)
+        self.outputs = {item["name"]: Output(item) for item in items}
         self.strange: list[str] = []
         self.samples = 0
 
@@ -147,6 +151,11 @@ class Comparison:
         """Compares one sample's outputs: arrays by name."""
         self.samples += 1
         known = {name: np.asarray(array) for name, array in found.items()}
+        for top in self.tops:
+            best, index = known.pop(top["best"], None), known.pop(top["index"], None)
+            missing = best is None or index is None or top["of"] not in known
+            if missing or not are_best(known[top["of"]], best, index):
+                self.strange.append(f"{top['best']} aren't the best {top['of']}")
         self.strange += [f"{name} is missing on {sample}" for name in expected if name not in known]
         self.strange += [f"{name} is none of the model's" for name in known if name not in expected]
         expected = {name: np.asarray(array) for name, array in expected.items()}
