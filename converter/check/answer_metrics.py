@@ -9,7 +9,7 @@ which isn't the mean of the samples' own.
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from importlib import import_module
 from typing import Any
@@ -21,7 +21,7 @@ from converter.check.sums import Array
 from converter.errors import DependencyError, UsageError
 from converter.ir.model import TensorSpec
 from converter.preparation.declared import Meaning, classes_of
-from converter.preparation.stages import ANSWERS, Seen, input_size
+from converter.preparation.stages import ANSWERS, Seen, pixel_classes
 from converter.preparation.written import filled
 from converter.samples import Sample
 from converter.samples.labels import MaskFile
@@ -150,11 +150,11 @@ class MeanAveragePrecision(Answered):
         return max(float(judge.stats[0]), 0.0)
 
 
-class MeanIoU(Metric):
+class MeanIoU(Answered):
     """The overlap of each class's pixels with the mask's over their union, the mean over the
     classes that masks or outputs have; a mask is compared at its own size."""
 
-    name, unit = "miou", "%"
+    kind, unit = "masks", "%"
 
     def note(self, outputs: Mapping[str, Array], sample: Sample) -> Array:
         """Pixels by the mask's class and the model's, [classes, classes]."""
@@ -164,29 +164,12 @@ class MeanIoU(Metric):
                 hint="Give a folder of PNGs of class numbers: --labels masks/.",
             )
         right = sample.label.array()
-        found = self._classes(outputs, right.shape, sample.seen or Seen())
+        array = np.asarray(outputs[self._known["output"]])
+        found = pixel_classes(self._known, array, sample.seen or Seen(), right.shape)
         counted = right != IGNORED
         size = int(max(right[counted].max(initial=0), found.max())) + 1
         pairs = right[counted].astype(np.int64) * size + found[counted]
         return np.bincount(pairs, minlength=size * size).reshape(size, size)
-
-    def _classes(self, outputs: Mapping[str, Array], size: tuple[int, ...], seen: Seen) -> Array:
-        """The model's class of each pixel of the mask: the nearest of the output's."""
-        array = next((np.asarray(a) for a in outputs.values() if np.asarray(a).ndim == 4), None)
-        whole = next((np.asarray(a) for a in outputs.values() if np.asarray(a).ndim == 3), None)
-        if array is not None:
-            first = array.shape[1] <= array.shape[3]  # channels are fewer than pixels
-            whole = array[0].argmax(axis=0 if first else -1)
-        elif whole is not None:
-            whole = whole[0]
-        if whole is None:
-            raise UsageError("--metric miou: the model has no output of classes by pixel")
-        places = []
-        for axis, side in enumerate(input_size(seen)):
-            scale, offset, steps = seen.scale[1 - axis], seen.offset[1 - axis], whole.shape[axis]
-            at = ((np.arange(size[axis]) + 0.5) * scale + offset) * steps / side
-            places.append(np.clip(np.floor(at).astype(int), 0, steps - 1))
-        return np.asarray(whole[np.ix_(*places)]).astype(np.int64)
 
     def of_sample(self, note: Any) -> float:
         return self.total([note])
@@ -259,8 +242,9 @@ def answer_metric(
         return ErrorRate(name, answer, outputs)
     if name == "map":
         return MeanAveragePrecision(name, answer, outputs)
-    own: dict[str, Callable[[], Metric]] = {"miou": MeanIoU, "f1": MacroF1, "spearman": Spearman}
-    return own[name]()
+    if name == "miou":
+        return MeanIoU(name, answer, outputs)
+    return MacroF1() if name == "f1" else Spearman()
 
 
 def ranks(values: Array) -> Array:

@@ -102,6 +102,49 @@ class Sentence(_Data):
     inputs: list[TextInput]
 
 
+class Spectrum(_Data):
+    """What a window of a sound becomes: its short-time Fourier transform's magnitudes, [bins,
+    frames], as they are, as energies of mel bands, or as their logarithms.
+
+    Attributes:
+        size: Samples of a frame.
+        hop: Samples from one frame's start to the next's.
+        window: What a frame is multiplied with, periodic.
+        center: Whether frame k has sample ``k * hop`` in its middle; the sound is mirrored at its
+            ends. Else it begins there.
+        power: Of the magnitudes.
+        mels: Bands; None for the transform's own bins.
+        low, high: Where the lowest band begins and the highest ends, in Hz; None: half the rate.
+        scale: Of the bands' places: Slaney's, linear below 1 kHz, or HTK's.
+        norm: Whether each band is divided by its width (Slaney's).
+        log: Whose logarithm is taken: ``log10``, ``ln`` or ``db`` (10 log10); none where empty.
+        floor: The smallest value whose logarithm is taken.
+        span: How far below the largest of a window values go, after the logarithm; None: as far as
+            they do.
+        shift, gain: The last step: ``(v + shift) * gain``.
+        drop_last: Whether the last frame is left out, as Whisper does.
+        frames_first: Whether it is [frames, bins].
+    """
+
+    size: int = Field(gt=0)
+    hop: int = Field(gt=0)
+    window: Literal["hann", "hamming", "ones"] = "hann"
+    center: bool = True
+    power: float = 2.0
+    mels: int | None = Field(default=None, gt=0)
+    low: float = Field(default=0.0, ge=0)
+    high: float | None = None
+    scale: Literal["slaney", "htk"] = "slaney"
+    norm: bool = True
+    log: Literal["", "log10", "ln", "db"] = ""
+    floor: float = Field(default=1e-10, gt=0)
+    span: float | None = None
+    shift: float = 0.0
+    gain: float = 1.0
+    drop_last: bool = False
+    frames_first: bool = False
+
+
 class Sound(_Data):
     """A sound file becomes an input: decoded, mixed to one channel, resampled (soxr, HQ), cut into
     windows, which are the batch.
@@ -117,6 +160,7 @@ class Sound(_Data):
         length: Samples of a window; None for the whole sound in one row.
         hop: Samples from one window's start to the next's; None for one window, cut or filled up.
         before, after: Samples of silence that windows hold before and behind the sound.
+        spectrum: What a window becomes; None where the model takes samples.
     """
 
     kind: Literal["sound"] = "sound"
@@ -129,6 +173,7 @@ class Sound(_Data):
     hop: int | None = Field(default=None, gt=0)
     before: int = Field(default=0, ge=0)
     after: int = Field(default=0, ge=0)
+    spectrum: Spectrum | None = None
 
     @model_validator(mode="after")
     def _windows_have_a_length(self) -> Self:
@@ -291,6 +336,42 @@ class Series(_Data):
     trim: int = Field(default=0, ge=0)
 
 
+class Masks(_Data):
+    """An output has a value for each class and pixel, or each pixel's class; told in the picture's
+    own size.
+
+    Attributes:
+        output: The model's output, of [1, classes, height, width], [1, height, width, classes] or
+            [1, height, width].
+        labels: The classes' names.
+        channels_last: Whether classes are the last axis.
+    """
+
+    kind: Literal["masks"] = "masks"
+    output: str
+    labels: tuple[str, ...] = ()
+    channels_last: bool = False
+
+
+class Keypoints(_Data):
+    """An output has points of a picture; told in its own pixels.
+
+    Attributes:
+        output: The model's output, of [1, points, 2] or, with a score, [1, points, 3].
+        names: The points' names.
+        relative: Whether places are shares of the model's picture, and not its pixels.
+        order: Of a point: ``xy`` or ``yx``.
+        threshold: The smallest score that is told.
+    """
+
+    kind: Literal["keypoints"] = "keypoints"
+    output: str
+    names: tuple[str, ...] = ()
+    relative: bool = False
+    order: Literal["xy", "yx"] = "xy"
+    threshold: float = 0.0
+
+
 class Limits(_Data):
     """What a server takes of one request; more is refused.
 
@@ -311,7 +392,8 @@ class Limits(_Data):
 
 Prepare = Annotated[Picture | Sentence | Sound | Row | Constant, Field(discriminator="kind")]
 Meaning = Annotated[
-    Classes | Boxes | Numbers | Embedding | Spelled | Series, Field(discriminator="kind")
+    Classes | Boxes | Numbers | Embedding | Spelled | Series | Masks | Keypoints,
+    Field(discriminator="kind"),
 ]
 
 

@@ -17,6 +17,7 @@ import json
 import math
 import struct
 import zlib
+from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from email.parser import BytesParser
@@ -240,6 +241,8 @@ class Stages:
     def _sound(self, known: Known, item: Item) -> tuple[Arrays, Seen]:
         wave, seconds = read_sound(known, item.data, item.name, self._limits.get("seconds"))
         array, feeds = framed(known, wave), {}
+        if known.get("spectrum"):
+            array = spectra(known["spectrum"], array, known["rate"])
         if known.get("mask"):
             feeds[known["mask"]] = framed(known, np.ones(wave.shape, np.int64))
         if known.get("channel"):
@@ -529,6 +532,66 @@ def framed(known: Known, wave: Array) -> Array:
     return np.ascontiguousarray(np.lib.stride_tricks.sliding_window_view(whole, length)[::hop])
 
 
+def spectra(known: Known, windows: Array, rate: int) -> Array:
+    """Each window's spectrum, float32, [windows, bins, frames].
+
+    The formulas are librosa's (``stft``, ``filters.mel``), as its documentation has them.
+    """
+    size, hop = known["size"], known["hop"]
+    if known["center"]:
+        if windows.shape[1] <= size // 2:
+            raise StageError(f"a sound of {windows.shape[1]} samples is shorter than half a frame")
+        windows = np.pad(windows, ((0, 0), (size // 2, size // 2)), mode="reflect")
+    if windows.shape[1] < size:
+        raise StageError(f"a sound of {windows.shape[1]} samples is shorter than a frame")
+    frames = np.lib.stride_tricks.sliding_window_view(windows, size, axis=1)[:, ::hop]
+    turns = 2 * np.pi * np.arange(size) / size
+    middle = {"hann": 0.5, "hamming": 0.54, "ones": 1.0}[known["window"]]
+    shape = middle - (1 - middle) * np.cos(turns)
+    found = np.abs(np.fft.rfft(frames.astype(np.float64) * shape, axis=-1)) ** known["power"]
+    if known["drop_last"]:
+        found = found[:, :-1]
+    if known["mels"] is not None:
+        found = found @ mel_bands(known, rate).T
+    if known["log"]:
+        found = np.log(np.maximum(found, known["floor"])) * LOGS[known["log"]]
+    if known["span"] is not None:
+        found = np.maximum(found, found.max(axis=(1, 2), keepdims=True) - known["span"])
+    found = (found + known["shift"]) * known["gain"]
+    return np.asarray(found if known["frames_first"] else found.swapaxes(1, 2), np.float32)
+
+
+LOGS = {"ln": 1.0, "log10": 1 / math.log(10), "db": 10 / math.log(10)}
+"""What a natural logarithm is times, by the names of others."""
+
+
+def mel_bands(known: Known, rate: int) -> Array:
+    """What each bin counts in each band: triangles, [bands, bins]."""
+    high = rate / 2 if known["high"] is None else known["high"]
+    low, top = (float(_mel(np.array(hz), known["scale"])) for hz in (known["low"], high))
+    places = _hertz(np.linspace(low, top, known["mels"] + 2), known["scale"])
+    bins = np.linspace(0, rate / 2, known["size"] // 2 + 1)
+    rising = (bins - places[:-2, np.newaxis]) / np.diff(places)[:-1, np.newaxis]
+    falling = (places[2:, np.newaxis] - bins) / np.diff(places)[1:, np.newaxis]
+    bands = np.maximum(0, np.minimum(rising, falling))
+    if known["norm"]:
+        bands *= (2 / (places[2:] - places[:-2]))[:, np.newaxis]
+    return np.asarray(bands)
+
+
+def _mel(hertz: Array, scale: str) -> Array:
+    if scale == "htk":
+        return np.asarray(2595 * np.log10(1 + hertz / 700))
+    above = 15 + np.log(np.maximum(hertz, 1e-9) / 1000) * 27 / math.log(6.4)
+    return np.where(hertz < 1000, hertz * 3 / 200, above)
+
+
+def _hertz(mel: Array, scale: str) -> Array:
+    if scale == "htk":
+        return np.asarray(700 * (10 ** (mel / 2595) - 1))
+    return np.where(mel < 15, mel * 200 / 3, 1000 * np.exp((mel - 15) * math.log(6.4) / 27))
+
+
 # -- texts and tables ------------------------------------------------------------------
 
 
@@ -775,7 +838,63 @@ def series(known: Known, outputs: Mapping[str, Array], seen: Seen) -> dict[str, 
                             "values": told}}  # fmt: skip
 
 
+def masks(known: Known, outputs: Mapping[str, Array], seen: Seen) -> dict[str, Any]:
+    """Each pixel's class as a PNG of the picture's size (base64), and each class's share."""
+    whole = pixel_classes(known, outputs[known["output"]], seen)
+    numbers, counts = np.unique(whole, return_counts=True)
+    file = BytesIO()
+    _library("PIL.Image").fromarray(whole.astype(np.uint8)).save(file, "PNG")
+    return {"masks": {
+        "width": whole.shape[1], "height": whole.shape[0],
+        "classes": [
+            {"index": int(number), "share": float(count / whole.size),
+             **_labelled(known["labels"], int(number))}
+            for number, count in zip(numbers, counts, strict=True)
+        ],
+        "png": b64encode(file.getvalue()).decode(),
+    }}  # fmt: skip
+
+
+def pixel_classes(known: Known, found: Array, seen: Seen, size: Any = None) -> Array:
+    """The class of each pixel of a picture: the nearest of the output's, [height, width].
+
+    Args:
+        known: The declaration, of ``channels_last``.
+        found: The output.
+        seen: Where the picture's pixels are in the model's.
+        size: Height and width of another picture of the same; None for the picture's own.
+    """
+    if found.ndim == 4:
+        found = found.argmax(axis=-1 if known["channels_last"] else 1)
+    found, places = found.reshape(found.shape[-2:]), []
+    for axis, side in enumerate(input_size(seen)):
+        count = seen.size[1 - axis] if size is None else size[axis]
+        scale, offset, steps = seen.scale[1 - axis], seen.offset[1 - axis], found.shape[axis]
+        at = ((np.arange(count) + 0.5) * scale + offset) * steps / side
+        places.append(np.clip(np.floor(at).astype(int), 0, steps - 1))
+    return np.asarray(found[np.ix_(*places)]).astype(np.int64)
+
+
+def keypoints(known: Known, outputs: Mapping[str, Array], seen: Seen) -> dict[str, Any]:
+    """Points in the picture's own pixels, by their names where they have some."""
+    values = outputs[known["output"]]
+    rows = values.reshape(-1, values.shape[-1]).astype(np.float64)
+    points = rows[:, 1::-1] if known["order"] == "yx" else rows[:, :2]
+    if known["relative"]:
+        points = points * np.array(input_size(seen)[::-1])
+    points = (points - np.array(seen.offset)) / np.array(seen.scale)
+    found = []
+    for number, (x, y) in enumerate(points):
+        score = {"score": float(rows[number, 2])} if rows.shape[1] > 2 else {}
+        if score.get("score", known["threshold"]) >= known["threshold"]:
+            name = {"name": known["names"][number]} if number < len(known["names"]) else {}
+            found.append({**name, "x": round(float(x), 2), "y": round(float(y), 2), **score})
+    return {"keypoints": found}
+
+
 ANSWERS = {
+    "masks": masks,
+    "keypoints": keypoints,
     "classes": classes,
     "boxes": boxes,
     "numbers": numbers,

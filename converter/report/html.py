@@ -134,7 +134,7 @@ def declared(said: Declaration | None) -> list[tuple[str, str]]:
 
 _MEANINGS = {
     "classes": "Classes", "boxes": "Boxes", "numbers": "Numbers", "embedding": "Vector",
-    "text": "Text", "series": "Series",
+    "text": "Text", "series": "Series", "masks": "Masks", "keypoints": "Points",
 }  # fmt: skip
 
 

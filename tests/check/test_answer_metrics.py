@@ -79,7 +79,8 @@ def test_masks_are_compared_at_their_own_size(tmp_path: Path) -> None:
     feeds = {"x": np.zeros((1, 3, 32, 32), np.float32)}
     seen = Seen((40, 20), (0.8, 0.8), (0, 8), feeds=feeds)
     sample = Sample("a", feeds, MaskFile(tmp_path / "a.png"), seen)
-    metric = load_metric("miou")
+    outputs = [TensorSpec("y", "float32", (1, 3, 8, 8))]
+    metric = load_metric("miou", None, [{"kind": "masks"}], outputs)
     large = found[0].argmax(axis=0).repeat(4, axis=0).repeat(4, axis=1)[8:24]
     own = np.asarray(Image.fromarray(large.astype(np.uint8)).resize((40, 20), 0))
     right = mask != 255
