@@ -123,7 +123,7 @@ OTHERS: dict[str, list[Any]] = {
     "skip_passes": [["onnxsim"]], "precision": [["fp32"]], "to": [["onnx"]], "serve": [[]],
     "metric": [["top1"]], "repository": ["models"], "max_latency": [9.0],
     "min_cosine": [0.9], "io_dtype": ["float16"], "preparation": [[{"kind": "picture"}]],
-    "answer": [[{"kind": "classes"}]],
+    "answer": [[{"kind": "classes"}]], "flow": [["find"]],
 }  # fmt: skip
 """Values that options may have, where it isn't any text or number."""
 

@@ -95,6 +95,11 @@ class Preparing:
         self._stages = Stages({**declared.model_dump(), "stored": stored}, folder)
 
     @property
+    def stages(self) -> Stages:
+        """What does it."""
+        return self._stages
+
+    @property
     def takes_texts_as_they_are(self) -> bool:
         """Whether a text that is given may be an input's own value: no table is declared."""
         return "row" not in self._stages.kinds
@@ -112,7 +117,7 @@ class Preparing:
             DependencyError: What prepares it isn't there.
         """
         with told():
-            return self._stages.prepare(self._item(value, title))
+            return self._stages.prepare(self.item(value, title))
 
     def columns(self, table: Any) -> dict[str, Array] | None:
         """Inputs of a table that has columns by name; None where nothing is declared of them."""
@@ -131,7 +136,8 @@ class Preparing:
         known = bool(self._declared.answer)
         return Answer(outputs, self._stages.answer(outputs, seen) if known else {})
 
-    def _item(self, value: Any, title: str) -> Item:
+    def item(self, value: Any, title: str) -> Item:
+        """A user's file as stages take it; see :meth:`rows`."""
         kinds = self._stages.kinds
         if isinstance(value, tuple):
             if "text" in kinds:

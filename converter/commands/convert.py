@@ -36,6 +36,7 @@ from converter.pipeline.refusals import impossible
 from converter.pipeline.run import WORKERS, Listener, Run, Silent, carry_out
 from converter.pipeline.staging import SCRATCH, Staging
 from converter.pipeline.work import Work, describe_versions, find_parser
+from converter.preparation.flow import flow_of
 from converter.protocols.parser import Identity, Parser
 from converter.protocols.server import Server
 from converter.runtime.interpreter import none_runs
@@ -147,6 +148,8 @@ def convert(
         PartlyError: With ``keep_going``, some of it missed a gate; the rest is in the output.
         DependencyError, MachineError: Something is missing, or gave out.
     """
+    if options.get("flow"):
+        raise UsageError("a flow joins parts, and there is one model", hint="Write parts: in it.")
     part = _planned("", {"source": source, **options})
     whole = Whole(part.model, part.request)
     return _converted([part], whole, listener or Silent(), taken or {})
@@ -172,6 +175,9 @@ def convert_parts(
     """
     require_parts(parts, options)
     whole = make_request({"source": ", ".join(parts), **options})
+    if whole.flow:
+        flow_of(whole.flow, parts)
+    options = {name: value for name, value in options.items() if name != "flow"}
     planned: list[_Part] = []
     unread: dict[str, ModelyardError] = {}
     for name, own in parts.items():

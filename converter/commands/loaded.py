@@ -18,9 +18,10 @@ from converter.errors import DependencyError, ModelyardError, UsageError
 from converter.files.reading import reading
 from converter.ir.model import TensorSpec, dtype_from_name
 from converter.options.recipe import make_request
-from converter.pipeline.folders import MANIFEST, Found, artifacts_of, declared_in
+from converter.pipeline.folders import MANIFEST, Found, artifacts_of, declared_in, flow_in
 from converter.preparation.declared import Declaration
-from converter.preparation.stages import Seen
+from converter.preparation.flows import Part
+from converter.preparation.stages import Item, Seen
 from converter.protocols.emitter import Artifact
 from converter.runtime.session import Session
 
@@ -103,13 +104,7 @@ class Loaded:
         Raises:
             As :meth:`ask`.
         """
-        if self._preparing is None:
-            raise UsageError(
-                f"nothing says how a file becomes an input of {self.title}",
-                hint="Convert with samples of the kind that users send, or with --image-size, "
-                "--image-mean, --image-std: what is known of them goes along. Or give arrays.",
-            )
-        rows = [self._preparing.rows(value, self.title) for value in values]
+        rows = [self._prepares().rows(value, self.title) for value in values]
         shapes = {tuple(array.shape for array in feeds.values()) for feeds, _ in rows}
         single = len(shapes) == 1 and all(shape[:1] == (1,) for shape in next(iter(shapes)))
         free = all(isinstance((spec.shape or (1,))[0], str) for spec in self.inputs)
@@ -118,6 +113,28 @@ class Loaded:
         names = rows[0][0]
         outputs = self._run({n: np.concatenate([feeds[n] for feeds, _ in rows]) for n in names})
         return [self._answer(outputs, rows[i][1], i, len(rows)) for i in range(len(rows))]
+
+    def item(self, value: Any) -> Item:
+        """A user's file as stages take it; see :meth:`ask`."""
+        return self._prepares().item(value, self.title)
+
+    def as_part(self) -> Part:
+        """This artifact in a flow.
+
+        Raises:
+            UsageError: Nothing says how a file becomes an input.
+        """
+        free = all(isinstance((spec.shape or (1,))[0], str) for spec in self.inputs)
+        return Part(self._prepares().stages, self._run, free)
+
+    def _prepares(self) -> Preparing:
+        if self._preparing is None:
+            raise UsageError(
+                f"nothing says how a file becomes an input of {self.title}",
+                hint="Convert with samples of the kind that users send, or with --image-size, "
+                "--image-mean, --image-std: what is known of them goes along. Or give arrays.",
+            )
+        return self._preparing
 
     def _run(self, rows: Mapping[str, Array]) -> dict[str, Array]:
         """Outputs of prepared rows; of a model without a batch, of the one row."""
@@ -129,12 +146,11 @@ class Loaded:
 
     def _answer(self, outputs: Mapping[str, Array], seen: Seen, index: int, of: int = 1) -> Answer:
         """The answer for one row of several; outputs without that many rows are all of theirs."""
-        assert self._preparing is not None
         own = {
             name: array[index : index + 1] if of > 1 and array.shape[:1] == (of,) else array
             for name, array in outputs.items()
         }
-        return self._preparing.answer(own, seen)
+        return self._prepares().answer(own, seen)
 
     def _feeds(self, arrays: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
         if len(arrays) == 1 and isinstance(arrays[0], Mapping):
@@ -211,11 +227,40 @@ def load(path: str, artifact: str | None, options: Mapping[str, Any]) -> Loaded:
     asked = [target] if target else [], [precision] if precision else []
     found = artifacts_of(path, *asked) or [Found(Path(path))]
     if len(parts := dict.fromkeys(item.part for item in found)) > 1:
+        return _load_flow(Path(path), list(parts), artifact, options)
+    return _quickest(found, Path(path), options)
+
+
+def _load_flow(
+    path: Path, parts: Sequence[str], artifact: str | None, options: Mapping[str, Any]
+) -> Loaded:
+    """All parts of an output, joined.
+
+    Raises:
+        As :func:`load`.
+    """
+    from converter.commands.loaded_flow import LoadedFlow
+
+    steps = flow_in(str(path))
+    if not steps:
         raise UsageError(
-            f"{path} has the parts {', '.join(parts)}",
-            hint=f"Load one of them: {', '.join(str(Path(path) / part) for part in parts)}.",
+            f"{path} has the parts {', '.join(parts)}, and no flow joins them",
+            hint=f"Load one of them: {', '.join(str(path / part) for part in parts)}.",
         )
-    ordered = found if len(found) == 1 else _quickest_first(found, Path(path))
+    opened: dict[str, Loaded] = {}
+    try:
+        for part in dict.fromkeys(step.part for step in steps):
+            opened[part] = load(str(path / part), artifact, options)
+        return LoadedFlow(path, steps, opened)
+    except BaseException:
+        for one in opened.values():
+            one.close()
+        raise
+
+
+def _quickest(found: list[Found], path: Path, options: Mapping[str, Any]) -> Loaded:
+    """The quickest artifact that runs here."""
+    ordered = found if len(found) == 1 else _quickest_first(found, path)
     refused: list[str] = []
     for item in ordered:
         try:

@@ -59,6 +59,7 @@ class Keywords(TypedDict, total=False):
     labels: Text | None
     label_names: Text | None
     answer: Mapping[str, Any] | Sequence[Mapping[str, Any]]
+    flow: Sequence[Any]
     prepare: Literal["graph", "server"] | Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
     image_size: Text | None
     image_resize: Text | None

@@ -18,7 +18,7 @@ from converter.files.output_guard import NAME, REPORT, STEPS
 if TYPE_CHECKING:
     from converter.options.request import Request
 
-OF_ALL = ("out", "overwrite", "keep_going", "dry_run", "offline", "cache")
+OF_ALL = ("flow", "out", "overwrite", "keep_going", "dry_run", "offline", "cache")
 """Options of a whole run, which no part has for itself."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")

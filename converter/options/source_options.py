@@ -160,6 +160,7 @@ class SampleOptions:
     answer: list[dict[str, Any]] = field(
         default_factory=list, metadata={"affects": ("quantize", "check", "pack", "package")}
     )
+    flow: list[Any] = field(default_factory=list, metadata={"affects": ("results",)})
     prepare: str | None = declared(
         "Samples",
         "--prepare",

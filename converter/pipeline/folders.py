@@ -14,6 +14,7 @@ from converter.errors import UsageError
 from converter.files.regular import require_regular
 from converter.files.scrub import base_name
 from converter.options.request import group, opening, option_of
+from converter.preparation.flow import FlowStep
 
 MANIFEST = "manifest.json"
 
@@ -153,6 +154,12 @@ def declared_in(path: str) -> tuple[Path, Mapping[str, Any] | None]:
     part, _ = part_of(path)
     said = manifest["parts"][part] if part else manifest
     return root / part, said.get("declared")
+
+
+def flow_in(path: str) -> list[FlowStep]:
+    """How the parts of the output that ``path`` is are joined; empty where nothing joins them."""
+    said = (_read(Path(path) / MANIFEST) or {}).get("flow", [])
+    return [FlowStep.model_validate(step) for step in said]
 
 
 def parts_of(path: str) -> list[str]:

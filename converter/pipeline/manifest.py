@@ -22,6 +22,7 @@ from converter.ir.model import PassRecord
 from converter.machine import Machine
 from converter.options.request import Request, all_fields
 from converter.preparation.declared import Declaration
+from converter.preparation.flow import FlowStep
 from converter.report.json_ import as_json, scrubbed, write_text
 from converter.report.model import (
     ArtifactReport,
@@ -172,6 +173,9 @@ class Manifest(_Part):
         description="By name, where several models were converted; artifacts and packages name "
         "theirs, files lie in a folder of that name.",
     )
+    flow: list[FlowStep] = Field(
+        default=[], description="How the parts are joined, from a user's file to the answer."
+    )
     declared: Declaration | None = Field(
         default=None, description="How users' files become inputs, and outputs answers."
     )
@@ -218,6 +222,7 @@ def build_manifest(
         parts={
             name: _part(part, (requests or {}).get(name)) for name, part in report.parts.items()
         },
+        flow=report.flow,
         measured=_measured(report, [item for item in files if item.path in REPORT]),
     )
     return scrubbed(manifest)

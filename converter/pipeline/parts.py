@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
+from converter.preparation.flow import FlowStep
 from converter.report.model import Alert, PartReport, Report, SourceReport
 
 
-def joined(title: str, reports: Mapping[str, Report], failed: Mapping[str, PartReport]) -> Report:
+def joined(
+    title: str,
+    reports: Mapping[str, Report],
+    failed: Mapping[str, PartReport],
+    flow: Sequence[FlowStep] = (),
+) -> Report:
     """One report of several parts.
 
     Args:
         title: The output's name.
         reports: Of the parts that were converted, by name.
         failed: Of the parts that couldn't be, by name.
+        flow: How they are joined.
     """
     parts = {
         **{
@@ -45,6 +52,7 @@ def joined(title: str, reports: Mapping[str, Report], failed: Mapping[str, PartR
             for timing in report.timings
         ],
         parts=parts,
+        flow=list(flow),
     )
     for name, part in failed.items():
         made.warn(f"NOT CONVERTED: {name}: {part.failed}", loud=True)

@@ -42,6 +42,7 @@ from converter.pipeline.refusals import refuse
 from converter.pipeline.staging import SCRATCH, Staging
 from converter.pipeline.steps import CheckedArtifact, Made
 from converter.preparation.declared import Declaration
+from converter.preparation.flow import flow_of
 from converter.protocols.emitter import Artifact
 from converter.protocols.server import Packaged, Server
 from converter.report.files import write_report
@@ -151,7 +152,8 @@ def _joined(outcomes: Sequence[Outcome], reports: Mapping[str, Report], whole: W
     for name, error in whole.unread.items():
         why = error.message.removeprefix(f"{name}: ")
         failed[name] = PartReport(source=SourceReport(name=name, format=""), failed=why)
-    return joined(whole.title, reports, failed)
+    steps = flow_of(whole.request.flow, [*reports, *failed]) if whole.request.flow else ()
+    return joined(whole.title, reports, failed, steps)
 
 
 def _failed(outcome: Outcome) -> PartReport:

@@ -40,6 +40,8 @@ class Picture(_Data):
         height, width: What the model takes; None where it takes any.
         resize: The shorter side's length, or height and width; None for straight to ``height`` and
             ``width``.
+        longest: The longer side's length, which nothing is made larger for; None for none.
+        multiple: What both sides are a multiple of then, the nearest.
         crop: Whether what is larger than these after resizing is cut out of the middle.
         interpolation: Pillow's filter, antialiased where the picture gets smaller.
         fill: The grey, 0..255, that a picture is filled up with in the middle of ``height`` and
@@ -57,6 +59,8 @@ class Picture(_Data):
     height: int | None = None
     width: int | None = None
     resize: int | tuple[int, int] | None = None
+    longest: int | None = Field(default=None, gt=0)
+    multiple: int = Field(default=1, gt=0)
     crop: bool = True
     interpolation: Literal["nearest", "bilinear", "bicubic", "lanczos"] = "bilinear"
     fill: int | None = Field(default=None, ge=0, le=255)
@@ -271,6 +275,32 @@ class Boxes(_Data):
     fused: tuple[str, ...] = ()
 
 
+class Regions(_Data):
+    """An output has each pixel's probability to be of what is looked for, text say; each region of
+    high ones is a box in the picture's own pixels, from the top left to the bottom right.
+
+    Boxes are made as DB's post-processing makes them (Liao et al., "Real-time Scene Text Detection
+    with Differentiable Binarization"), but upright.
+
+    Attributes:
+        output: The model's output, of [1, 1, height, width].
+        threshold: The probability from which a pixel is of a region.
+        score: The smallest mean probability in a region's box.
+        grow: By which share of area over perimeter a box grows on each side: the network finds
+            text shrunk.
+        least: The shorter side, in the output's pixels, that a region has at least.
+        most: How many are told.
+    """
+
+    kind: Literal["regions"] = "regions"
+    output: str
+    threshold: float = 0.3
+    score: float = 0.5
+    grow: float = Field(default=1.6, ge=0)
+    least: int = 3
+    most: int = Field(default=1000, ge=1)
+
+
 class Numbers(_Data):
     """An output's values are numbers, by ``names`` where they have some, in a unit."""
 
@@ -392,7 +422,7 @@ class Limits(_Data):
 
 Prepare = Annotated[Picture | Sentence | Sound | Row | Constant, Field(discriminator="kind")]
 Meaning = Annotated[
-    Classes | Boxes | Numbers | Embedding | Spelled | Series | Masks | Keypoints,
+    Classes | Boxes | Regions | Numbers | Embedding | Spelled | Series | Masks | Keypoints,
     Field(discriminator="kind"),
 ]
 

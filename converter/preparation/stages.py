@@ -22,7 +22,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from email.parser import BytesParser
 from importlib import import_module
-from io import BytesIO, StringIO
+from io import BytesIO, IOBase, StringIO
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -348,14 +348,20 @@ def read_pixels(
     known: Known, file: Path | BinaryIO, name: str, mode: str, most: int
 ) -> tuple[Array, Seen]:
     """The pixels as uint8, [height, width, channels]; ``mode`` is Pillow's."""
+    if not isinstance(file, (Path, IOBase)):
+        return fit(_in_mode(file, mode, name), known, name)
+    return fit(_in_mode(open_picture(file, name, most), mode, name), known, name)
+
+
+def open_picture(file: Path | BinaryIO, name: str, most: int = MOST_PIXELS) -> Any:
+    """Pillow's image of a file, upright; see :func:`read_picture`."""
     library, ops = _library("PIL.Image"), _library("PIL.ImageOps")
     bomb = library.DecompressionBombError
     try:
         with library.open(file, formats=FORMATS) as image:
             _check_kind(image, name, most)
             image.load()
-            upright = ops.exif_transpose(image)
-            fitted, seen = fit(_in_mode(upright, mode, name), known, name)
+            return ops.exif_transpose(image)
     except bomb as error:
         raise StageError(f"{name}: {error}", "Make it smaller.", 413) from error
     except StageError:
@@ -366,7 +372,6 @@ def read_pixels(
             f"{', '.join(FORMATS)} ({_one_line(error)})",
             "Repair it, or leave such files out with --skip-bad.",
         ) from error
-    return fitted, seen
 
 
 def _one_line(error: BaseException) -> str:
@@ -460,6 +465,10 @@ def _size_to_resize(
 ) -> tuple[int, int]:
     """Width and height to resize to, as Pillow wants them."""
     resize = known["resize"]
+    if known.get("longest"):
+        ratio, step = min(1.0, known["longest"] / max(size)), known["multiple"]
+        return (max(step, round(size[0] * ratio / step) * step),
+                max(step, round(size[1] * ratio / step) * step))  # fmt: skip
     if known.get("fill") is not None:  # letterboxed: as large as fits
         ratio = min(wanted[0] / size[0], wanted[1] / size[1])
         return max(1, round(size[0] * ratio)), max(1, round(size[1] * ratio))
@@ -785,6 +794,70 @@ def suppressed(corners: Array, scores: Array, index: Array, iou: float | None) -
     return kept
 
 
+def regions(known: Known, outputs: Mapping[str, Array], seen: Seen) -> dict[str, Any]:
+    """Upright boxes of what is probable, in reading order."""
+    found = outputs[known["output"]]
+    found = found.reshape(found.shape[-2:])
+    steps = [side / count for side, count in zip(input_size(seen), found.shape, strict=True)]
+    told = []
+    for top, left, bottom, right in components(found >= known["threshold"]):
+        width, height = right - left, bottom - top
+        score = float(found[top:bottom, left:right].mean())
+        if min(width, height) < known["least"] or score < known["score"]:
+            continue
+        more = known["grow"] * width * height / (2 * (width + height))
+        corners = np.array([left - more, top - more, right + more, bottom + more])
+        corners = corners * np.array([*steps[::-1]] * 2) - np.array([*seen.offset] * 2)
+        box = (corners / np.array([*seen.scale] * 2)).clip(0, np.array([*seen.size] * 2))
+        told.append({"box": [round(float(v), 2) for v in box], "score": score})
+    return {"boxes": in_reading_order(told)[: known["most"]]}
+
+
+def components(mask: Array) -> list[tuple[int, int, int, int]]:
+    """The bounds of each region of 8-connected pixels: top, left, bottom, right, the last two
+    exclusive. Runs of a row join those of the row before that they touch (union-find)."""
+    parent: list[int] = []
+    bounds: list[list[int]] = []
+
+    def root(number: int) -> int:
+        while parent[number] != number:
+            parent[number] = number = parent[parent[number]]
+        return number
+
+    before: list[tuple[int, int, int]] = []
+    for y, row in enumerate(np.pad(mask, ((0, 0), (1, 1))).astype(np.int8)):
+        edges = np.flatnonzero(np.diff(row))
+        now: list[tuple[int, int, int]] = []
+        for start, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
+            own = len(parent)
+            parent.append(own)
+            bounds.append([y, start, y + 1, end])
+            for first, last, number in before:
+                if first <= end and start <= last:
+                    parent[root(own)] = root(number)
+            now.append((start, end, own))
+        before = now
+    whole: dict[int, list[int]] = {}
+    for number, (top, left, bottom, right) in enumerate(bounds):
+        known = whole.setdefault(root(number), [top, left, bottom, right])
+        known[:] = [min(known[0], top), min(known[1], left), max(known[2], bottom),
+                    max(known[3], right)]  # fmt: skip
+    return [(a, b, c, d) for a, b, c, d in whole.values()]
+
+
+def in_reading_order(found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Boxes by lines, from the left: one belongs to a line whose middle it spans."""
+    lines: list[list[dict[str, Any]]] = []
+    for item in sorted(map(dict, found), key=lambda item: (item["box"][1], item["box"][0])):
+        middle = (item["box"][1] + item["box"][3]) / 2
+        last = lines[-1][-1]["box"] if lines else None
+        if last is not None and last[1] <= middle <= last[3]:
+            lines[-1].append(item)
+        else:
+            lines.append([item])
+    return [item for line in lines for item in sorted(line, key=lambda item: item["box"][0])]
+
+
 def numbers(known: Known, outputs: Mapping[str, Array], seen: Seen) -> dict[str, Any]:
     """Numbers by their names, with their unit; of several rows a list each."""
     values = outputs[known["output"]]
@@ -893,6 +966,7 @@ def keypoints(known: Known, outputs: Mapping[str, Array], seen: Seen) -> dict[st
 
 
 ANSWERS = {
+    "regions": regions,
     "masks": masks,
     "keypoints": keypoints,
     "classes": classes,

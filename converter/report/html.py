@@ -134,7 +134,8 @@ def declared(said: Declaration | None) -> list[tuple[str, str]]:
 
 _MEANINGS = {
     "classes": "Classes", "boxes": "Boxes", "numbers": "Numbers", "embedding": "Vector",
-    "text": "Text", "series": "Series", "masks": "Masks", "keypoints": "Points",
+    "text": "Text", "series": "Series", "masks": "Masks", "regions": "Regions",
+    "keypoints": "Points",
 }  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from converter.check.metric import MetricResult
 from converter.ir.model import PassRecord, TensorSpec
 from converter.machine import Machine
 from converter.preparation.declared import Declaration
+from converter.preparation.flow import FlowStep
 from converter.protocols.server import Packaged
 from converter.report.layerwise_error import AlongReport
 from converter.samples import Samples
@@ -291,6 +292,9 @@ class Report(_Part):
     )
     declared: Declaration | None = Field(
         default=None, description="How users' files become inputs, and outputs answers."
+    )
+    flow: list[FlowStep] = Field(
+        default=[], description="How the parts are joined, from a user's file to the answer."
     )
 
     @computed_field  # type: ignore[prop-decorator]

@@ -1,0 +1,98 @@
+"""How parts are joined, as data: ``flow:`` in a recipe, beside its ``parts:``.
+
+flow:
+  - part: detect                              # takes the file
+  - {part: read, each: detect.boxes}          # takes each box that it found, cut out
+  - {part: name, each: detect.boxes, when: {kind: cat}}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from converter.errors import UsageError
+
+_FANS = ("boxes",)
+"""What of an answer a step may be done for each of."""
+
+
+class FlowStep(BaseModel):
+    """A part at work.
+
+    Attributes:
+        part: Which part.
+        name: What the answer calls it; the part's own name where nothing is said.
+        each: ``STEP.boxes``: it is done for each box that an earlier step found, cut out of the
+            picture; else once, with the file.
+        when: Earlier steps, and the label that the best class of each has to have, or it isn't
+            done.
+        most: Boxes that it is done for, the first ones.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    part: str
+    name: str = ""
+    each: str = ""
+    when: dict[str, str] = {}
+    most: int = Field(default=1000, ge=1)
+
+
+def flow_of(
+    written: Sequence[Any], parts: Collection[str], where: str = "the request"
+) -> tuple[FlowStep, ...]:
+    """The steps of a flow.
+
+    Args:
+        written: As people wrote it.
+        parts: The names of the parts.
+        where: What it is from, for messages.
+
+    Raises:
+        UsageError: A part isn't there, a step stands before what it needs, two have one name, or a
+            part is of no step; all problems are listed.
+    """
+    steps: list[FlowStep] = []
+    problems: list[str] = []
+    for number, item in enumerate(written, 1):
+        try:
+            step = FlowStep.model_validate({"part": item} if isinstance(item, str) else item)
+        except ValidationError as error:
+            problems += (
+                f"step {number}: {'.'.join(map(str, one['loc']))}: {one['msg']}"
+                for one in error.errors()
+            )
+            continue
+        step = step.model_copy(update={"name": step.name or step.part})
+        problems += (f"step {number}: {text}" for text in _wrong(step, steps, parts))
+        steps.append(step)
+    idle = set(parts) - {step.part for step in steps} if not problems else ()
+    problems += (f"the part {name} is of no step" for name in sorted(idle))
+    if problems:
+        raise UsageError(f"{where} has a flow that isn't right", details=problems)
+    return tuple(steps)
+
+
+def _wrong(step: FlowStep, before: Sequence[FlowStep], parts: Collection[str]) -> list[str]:
+    """What is wrong with a step, by those before it."""
+    known = {item.name: item for item in before}
+    found = []
+    if step.part not in parts:
+        found.append(f"there is no part {step.part}; there are {', '.join(parts)}")
+    if step.name in known:
+        found.append(f"an earlier step is called {step.name}, too: give it another name")
+    owner, _, key = step.each.partition(".")
+    if step.each and (owner not in known or key not in _FANS):
+        ways = [f"{name}.boxes" for name, item in known.items() if not item.each]
+        found.append(f"each is {step.each}; it is one of {', '.join(ways) or 'no earlier step'}")
+    elif step.each and known[owner].each:
+        found.append(f"each is {step.each}, and {owner} is done for each box itself")
+    for name in step.when:
+        if name not in known:
+            found.append(f"when names {name}, which is no earlier step")
+        elif known[name].each not in ("", step.each):
+            found.append(f"when names {name}, which is done for other boxes")
+    return found

@@ -1,0 +1,142 @@
+"""Several models from one file to one answer, as a flow declares it.
+
+    flow = Flow(steps, models)
+    answer = flow.ask(item)      # {"detect": {"boxes": [{"box": ..., "read": {"text": ...}}]}}
+
+Like :mod:`stages`, which it needs beside it, it imports nothing of ours, so that packages may hold
+it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+
+from converter.preparation.stages import Item, Stages, open_picture
+
+Array = np.ndarray[Any, Any]
+Arrays = dict[str, Array]
+Known = Mapping[str, Any]
+
+BATCH = 8
+"""Rows that run together, at most."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A model of a flow.
+
+    Attributes:
+        stages: What prepares its inputs, and makes answers.
+        run: Outputs by name of inputs by name.
+        batched: Whether rows may run together.
+    """
+
+    stages: Stages
+    run: Callable[[Mapping[str, Array]], Mapping[str, Array]]
+    batched: bool = False
+
+
+class Flow:
+    """What a flow says, done.
+
+    Args:
+        steps: See :class:`converter.preparation.flow.FlowStep`, as JSON.
+        parts: The models by the parts' names.
+    """
+
+    def __init__(self, steps: Sequence[Known], parts: Mapping[str, Part]) -> None:
+        self._steps, self._parts = steps, parts
+
+    def ask(self, item: Item) -> dict[str, Any]:
+        """The answer to a file: of each step by its name; of one that is done for each box, with
+        the box.
+
+        Raises:
+            StageError: The file can't be prepared.
+        """
+        told: dict[str, Any] = {}
+        picture: Any = None
+        for step in self._steps:
+            part, each = self._parts[step["part"]], step["each"]
+            if not each:
+                if _holds(step["when"], told, {}):
+                    told[step["name"]] = self._one(part, item)
+                continue
+            if picture is None:
+                picture = _opened(item)
+            owner, _, key = each.partition(".")
+            found = told.get(owner, {}).get(key, [])
+            chosen = [box for box in found if _holds(step["when"], told, box)][: step["most"]]
+            crops = [
+                Item("picture", picture.crop(_bounds(box["box"], picture.size)), item.name)
+                for box in chosen
+            ]
+            for box, answer in zip(chosen, self._several(part, crops), strict=True):
+                box[step["name"]] = answer
+        return told
+
+    def _one(self, part: Part, item: Item) -> dict[str, Any]:
+        feeds, seen = part.stages.prepare(item)
+        return part.stages.answer(part.run(feeds), seen)
+
+    def _several(self, part: Part, items: Sequence[Item]) -> Iterator[dict[str, Any]]:
+        """The answers to pictures, those of one shape together where the model takes batches."""
+        prepared = [part.stages.prepare(item) for item in items]
+        answers: list[dict[str, Any]] = [{}] * len(items)
+        for group in _groups([feeds for feeds, _ in prepared], BATCH if part.batched else 1):
+            first = prepared[group[0]][0]
+            joined = {n: np.concatenate([prepared[i][0][n] for i in group]) for n in first}
+            outputs = part.run(joined)
+            for row, number in enumerate(group):
+                own = {
+                    name: array[row : row + 1] if len(group) > 1 else array
+                    for name, array in outputs.items()
+                }
+                answers[number] = part.stages.answer(own, prepared[number][1])
+        yield from answers
+
+
+def _opened(item: Item) -> Any:
+    """Pillow's image of a picture."""
+    file = BytesIO(item.data) if isinstance(item.data, bytes) else item.data
+    return open_picture(file, item.name)
+
+
+def _groups(feeds: Sequence[Arrays], most: int) -> list[list[int]]:
+    """Numbers of those of equal shapes, in order."""
+    groups: dict[Any, list[list[int]]] = {}
+    for number, arrays in enumerate(feeds):
+        shapes = tuple(array.shape for array in arrays.values())
+        known = groups.setdefault(shapes, [[]])
+        if len(known[-1]) == most:
+            known.append([])
+        known[-1].append(number)
+    return [group for known in groups.values() for group in known]
+
+
+def _holds(when: Mapping[str, str], told: Known, box: Known) -> bool:
+    """Whether the best class of each of these steps is that."""
+    return all(_label(box.get(name, told.get(name))) == label for name, label in when.items())
+
+
+def _label(answer: Any) -> str:
+    """The best class of an answer; empty where it has none."""
+    classes = (answer or {}).get("classes") or [{}]
+    best = classes[0]
+    return str(best.get("label", best.get("index", "")))
+
+
+def _bounds(box: Sequence[float], size: tuple[int, int]) -> tuple[int, int, int, int]:
+    """Whole pixels of a box, at least one."""
+    first = zip(box[:2], size, strict=True)
+    left, top = (min(max(int(np.floor(v)), 0), side - 1) for v, side in first)
+    right, bottom = (
+        max(min(int(np.ceil(v)), side), start + 1)
+        for v, side, start in zip(box[2:], size, (left, top), strict=True)
+    )
+    return left, top, right, bottom

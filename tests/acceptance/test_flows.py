@@ -1,0 +1,98 @@
+"""Models that are joined: from a picture to what is in each of its boxes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import modelyard
+from tests.acceptance.cli import typed, written
+from tests.acceptance.test_prepare import detector
+
+COLORS = """g (float[batch, 3, 8, 8] x) => (float[batch, 3] y) {
+    m = GlobalAveragePool(x) y = Flatten(m) }"""
+RECIPE = """
+bench: false
+parts:
+  find:
+    source: net.onnx
+    prepare: {kind: picture, fill: 114}
+    answer: {kind: boxes, output: boxes, transposed: true, scores: scores, format: cxcywh,
+             labels: [cat, dog], iou: 0.5}
+  color:
+    source: color.onnx
+    prepare: {kind: picture}
+    answer: {kind: classes, output: y, labels: [red, green, blue], top: 1}
+flow:
+  - find
+  - {part: color, each: find.boxes, name: paint}
+"""
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Path:
+    """What finds two boxes, and what says the colour of a picture."""
+    detector(tmp_path / "net.onnx")
+    written(tmp_path / "color.onnx", COLORS)
+    picture = np.zeros((100, 200, 3), np.uint8)
+    picture[:, :100, 0] = 200  # where the first box is
+    picture[37:63, 137:163, 2] = 200  # and the second
+    Image.fromarray(picture).save(tmp_path / "page.png")
+    (tmp_path / "r.yaml").write_text(RECIPE)
+    return tmp_path
+
+
+@pytest.mark.parametrize("target", ["onnx", "tflite"])
+def test_each_box_is_cut_out_and_asked_about(made: Path, target: str) -> None:
+    (made / "r.yaml").write_text(f"to: {target}\n{RECIPE}")
+    typed("run r.yaml --out out", made)
+    with modelyard.load(made / "out") as flow:
+        told = flow(made / "page.png")
+        first, second = told["find"]["boxes"]
+        assert (first["label"], first["paint"]["classes"][0]["label"]) == ("cat", "red")
+        assert (second["label"], second["paint"]["classes"][0]["label"]) == ("dog", "blue")
+        assert flow([(made / "page.png").read_bytes()]) == [told]
+        with pytest.raises(modelyard.UsageError, match="can't be read"):
+            flow(b"no picture")
+    with modelyard.load(made / "out/color") as color:
+        assert color(made / "page.png").label == "red"
+
+
+def test_a_step_may_be_for_some_boxes_alone(made: Path) -> None:
+    recipe = RECIPE.replace("name: paint}", "name: paint, when: {sort: red}}")
+    recipe = recipe.replace("- find\n", "- find\n  - {part: color, each: find.boxes, name: sort}\n")
+    (made / "r.yaml").write_text(recipe)
+    typed("run r.yaml --out out", made)
+    with modelyard.load(made / "out") as flow:
+        first, second = flow(made / "page.png")["find"]["boxes"]
+    assert "paint" in first and "paint" not in second and "sort" in second
+
+
+@pytest.mark.parametrize(("flow", "told"), [
+    ("[find, {part: colour, each: find.boxes}]", "step 2: there is no part colour"),
+    ("[{part: color, each: find.boxes}, find]", "each is find.boxes; it is one of no earlier step"),
+    ("[find, {part: color, each: find.classes}]", "it is one of find.boxes"),
+    ("[find, find, color]", "an earlier step is called find, too"),
+    ("[find]", "the part color is of no step"),
+    ("[find, {part: color, when: {color: red}}]", "when names color, which is no earlier step"),
+    ("[find, {part: color, every: find.boxes}]", "every: Extra inputs are not permitted"),
+])  # fmt: skip
+def test_a_flow_that_is_wrong_is_refused_before_anything_runs(
+    made: Path, flow: str, told: str
+) -> None:
+    recipe = RECIPE[: RECIPE.index("flow:")] + f"flow: {flow}\n"
+    (made / "r.yaml").write_text(recipe)
+    assert told in typed("run r.yaml --dry-run", made, code=2).err
+
+
+def test_parts_that_nothing_joins_are_loaded_by_name(made: Path) -> None:
+    (made / "r.yaml").write_text(RECIPE[: RECIPE.index("flow:")])
+    typed("run r.yaml --out out", made)
+    with pytest.raises(modelyard.UsageError, match="no flow joins them"):
+        modelyard.load(made / "out")
+    said = typed("convert net.onnx --out one --no-bench", made)
+    (made / "r.yaml").write_text("source: net.onnx\nflow: [net]\n")
+    assert "a flow joins parts" in typed("run r.yaml", made, code=2).err and said
