@@ -52,9 +52,7 @@ class Suggested:
         """That of a model's ``source``."""
         return cls(**source.get(DECLARED, {}))
 
-    def fitting(
-        self, where: str, specs: Sequence[TensorSpec]
-    ) -> tuple[list[Any], list[str]]:
+    def fitting(self, where: str, specs: Sequence[TensorSpec]) -> tuple[list[Any], list[str]]:
         """Those of ``prepare`` or ``answer`` that speak of ``specs``, and a note for each that
         isn't used, since an input or output has been left out or has another name."""
         names, kinds = {spec.name for spec in specs}, PREPARE if where == "prepare" else ANSWER

@@ -264,9 +264,7 @@ def _held(folder: Path, pattern: str | None) -> list[list[SampleFile]]:
     kinds = {".npz files": {".npz"}, "images": SUFFIXES, "sounds": SOUNDS}
     found = [[f for f in files if f.path.suffix.lower() in ends] for ends in kinds.values()]
     where = f"{folder.resolve().name}/"
-    there = [
-        f"{len(held)} {kind}" for kind, held in zip(kinds, found, strict=True) if held
-    ]
+    there = [f"{len(held)} {kind}" for kind, held in zip(kinds, found, strict=True) if held]
     if len(there) > 1:
         raise UsageError(
             f"--samples {where} holds {' and '.join(there)}",

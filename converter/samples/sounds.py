@@ -112,7 +112,9 @@ class SoundSamples(Samples):
             array = feeds[spec.name]
             if self._step and len(array) == windows and spec.name in self._along:
                 array = array[start : start + step]
-                array = np.concatenate([array, np.zeros_like(array[:1]).repeat(step - len(array), 0)])
+                array = np.concatenate(
+                    [array, np.zeros_like(array[:1]).repeat(step - len(array), 0)]
+                )
             if spec.shape is not None and array.ndim == len(spec.shape) + 1 and len(array) == 1:
                 array = array[0]
             found[spec.name] = finish(array, spec, name)

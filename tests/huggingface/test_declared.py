@@ -49,8 +49,6 @@ def test_a_sound_becomes_a_text(tmp_path: Path) -> None:
     assert "answer (text): from vocab.json" in told
 
 
-
-
 def test_a_detector_s_boxes(tmp_path: Path) -> None:
     """YOLOS: boxes in the picture's pixels, as its own processor makes them."""
     import torch
@@ -116,6 +114,7 @@ def test_what_no_sound_says_is_told(tmp_path: Path) -> None:
         label2id={"bark": 0, "purr": 1})  # fmt: skip
     transformers.ASTForAudioClassification(config).save_pretrained(tmp_path / "net")
     (tmp_path / "net/preprocessor_config.json").write_text(
-        json.dumps({"feature_extractor_type": "ASTFeatureExtractor", "num_mel_bins": 16}))
+        json.dumps({"feature_extractor_type": "ASTFeatureExtractor", "num_mel_bins": 16})
+    )
     modelyard.convert(tmp_path / "net", out=tmp_path / "out", bench=False)
     assert "a spectrogram (ASTFeatureExtractor)" in notes_of(tmp_path / "out")

@@ -41,8 +41,8 @@ class HuggingFaceBackend(TorchBackend):
 
         Returns what torch's does, and task, labels, activation (what makes probabilities of the
         first output), preprocessing (the settings of what prepares images or sounds), problem (the
-        config's problem_type), sizes and texts (of Inputs) and warnings. `described` of each input is what ONNX cannot say of it: meaning,
-        value_range, layout.
+        config's problem_type), sizes and texts (of Inputs) and warnings. `described` of each input
+        is what ONNX cannot say of it: meaning, value_range, layout.
         """
         self._facts: dict[str, Any] = {}
         result = super().load(params)

@@ -64,7 +64,8 @@ class SklearnBackend(FrameworkBackend):
         """Write the model to `out` as ONNX of `opset`.
 
         Returns {missing: the places of each input where NaN has an answer, columns: the names of
-        what is in the only input, where known, apart: whether each input is a column}. Raises unsupported, naming the part.
+        what is in the only input, where known, apart: whether each input is a column}. Raises
+        unsupported, naming the part.
         """
         from . import export, texts
 
