@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from converter.errors import UsageError
 from converter.options.inputs import InputSpec, parse_inputs
 from converter.options.request import Request
+from converter.preparation.suggested import IMAGES
 from converter.runtime.interpreter import interpreter
 from converter.runtime.session import Progress
 from converter.runtime.worker import Worker
@@ -170,7 +171,7 @@ class HuggingFaceSource(TorchSource):
             "attention": "eager",
             "sizes": self._loaded["sizes"],
             **self._texts(),
-            **({"images": self._images} if self._images else {}),
+            **({IMAGES: self._images} if self._images else {}),
             "exporter": answer["exporter"],
         }
 

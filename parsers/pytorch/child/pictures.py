@@ -85,8 +85,9 @@ def _weights(model: Any, params: Mapping[str, Any]) -> Any:
 
 def _of_timm(model: Any) -> Found | None:
     settings = getattr(model, "pretrained_cfg", None)
-    said = set(settings) if isinstance(settings, Mapping) else set()
-    if not _is_of(model, "timm") or not said.issuperset(("input_size", "mean", "std")):
+    if not _is_of(model, "timm") or not isinstance(settings, Mapping):
+        return None
+    if not set(settings).issuperset(("input_size", "mean", "std")):
         return None
     origin = f"timm's pretrained_cfg of {settings.get('architecture') or type(model).__name__}"
     _, height, width = settings["input_size"]
