@@ -54,9 +54,9 @@ def resolve(values: Mapping[str, Any]) -> Request:
     if request.preparation or request.answer:
         require_written(request.preparation, request.answer)
     if source.startswith("zoo:"):
-        of_zoo = {key: found.get(key, ()) for key in ("preparation", "answer")}
-        whole = {key: completed(getattr(request, key), known) for key, known in of_zoo.items()}
-        request = replace(request, **whole)
+        prepare = completed(request.preparation, found.get("preparation", ()))
+        answer = completed(request.answer, found.get("answer", ()))
+        request = replace(request, preparation=prepare, answer=answer)
     return request
 
 

@@ -21,7 +21,7 @@ from converter.pipeline.live_models import find_living, is_live
 from converter.pipeline.open_source import OpenSource
 from converter.pipeline.plan import Plan, Step
 from converter.pipeline.readings import Readings
-from converter.preparation.suggested import Suggested, completed
+from converter.preparation.suggested import IMAGES, Suggested, completed
 from converter.protocols.parser import Identity, Parser
 from converter.runtime.frameworks import theirs
 
@@ -33,9 +33,6 @@ SIZES = "sizes"
 
 IN_GRAPH = "in_graph"
 """The key of what was put into the graph of preparation and answers."""
-
-IMAGES = "images"
-"""The key of options of images, where a source says how they become its input."""
 
 
 @dataclass(frozen=True, eq=False)

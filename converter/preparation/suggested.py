@@ -16,6 +16,9 @@ from converter.preparation.written import ANSWER, PREPARE, names_in
 DECLARED = "declared"
 """The key in ``Model.source`` of a :class:`Suggested`, as :meth:`Suggested.told` has it."""
 
+IMAGES = "image_options"
+"""The key of options of images, where a source says how they become its input."""
+
 Said = dict[str, Any]
 
 

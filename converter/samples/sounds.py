@@ -16,7 +16,7 @@ from converter.errors import UsageError
 from converter.files.digest import digest_of, file_digest
 from converter.ir.model import BATCH, TensorSpec
 from converter.options.request import Request
-from converter.preparation.declared import Constant, Sound
+from converter.preparation.declared import Constant, Prepare, Sound
 from converter.preparation.prepared import told
 from converter.preparation.stages import Item, Stages
 from converter.preparation.suggested import shaped
@@ -156,6 +156,7 @@ def _declared(inputs: tuple[TensorSpec, ...], request: Request) -> list[Any]:
             hint="Say it in a recipe: prepare: {kind: sound, input: NAME, rate: 16000}; see "
             "docs/prepare.md.",
         )
+    made: tuple[Prepare, ...]
     made, _ = filled("prepare", written, (), inputs)
     found = [item for item in made if isinstance(item, Sound | Constant)]
     fed = {item.input for item in found} | {getattr(item, "mask", None) for item in found}

@@ -7,6 +7,7 @@ from typing import Any
 
 from converter.files.scrub import scrub
 from converter.ir.model import Model
+from converter.preparation.suggested import IMAGES, Suggested
 from parsers.coreml.opened import PROGRAM, Opened
 
 _COREMLTOOLS = "com.github.apple.coremltools."
@@ -89,6 +90,17 @@ def _flexible(message: Any, flexible: str) -> dict[str, list[list[int]]]:
         ranges = [message.imageSizeRange.heightRange, message.imageSizeRange.widthRange]
     ends = [[item.lowerBound for item in ranges], [item.upperBound for item in ranges]]
     return {"from": [ends[0]], "to": [ends[1]]}
+
+
+def suggested(told: Any) -> dict[str, Any]:
+    """Of a model whose only input is an image, how pictures become it, for ``Model.source``: pixels
+    as they are, in its order of colours."""
+    colours = [images(told).get(item.name) for item in told.input]
+    if colours not in (["RGB"], ["BGR"], ["GRAYSCALE"], ["GRAYSCALE_FLOAT16"]):
+        return {}
+    options = {"image_scale": 1.0} | ({"image_color": "bgr"} if colours == ["BGR"] else {})
+    origins = {"prepare (picture)": "the file's image type"}
+    return {IMAGES: options, **Suggested(origins=origins).told()}
 
 
 def describe(

@@ -14,7 +14,7 @@ from converter.options.request import Request
 from converter.protocols.wrapped import WrappedSession
 from converter.runtime.ort import OrtSession
 from converter.runtime.session import Progress
-from parsers.coreml.description import describe, facts, warnings
+from parsers.coreml.description import describe, facts, suggested, warnings
 from parsers.coreml.importer import import_opened
 from parsers.coreml.opened import PROGRAM, open_file
 from parsers.file_source import FileSource
@@ -75,6 +75,7 @@ class CoremlSource(FileSource):
         names = {old: new for new, old in interface.input_names.items()} | interface.output_names
         describe(model, told, names, imported.classes)
         model.source = facts(opened, function) | recorded(_states(told, interface))
+        model.source |= suggested(told)
         self.warnings = [*self._unchecked(), *interface.notes, *warnings(told)]
         return model
 

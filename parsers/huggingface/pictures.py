@@ -8,7 +8,7 @@ them; their classes on Pillow take the one above, on the left.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 _FILTERS = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic"}
@@ -50,21 +50,6 @@ def image_options(settings: Mapping[str, Any], notes: list[str] | None = None) -
     if settings.get("do_flip_channel_order"):
         found["image_color"] = "bgr"
     return found
-
-
-def of_size(options: Mapping[str, Any], shapes: Iterable[Sequence[int | str]]) -> dict[str, Any]:
-    """Options without sizes, where the model's picture has another one: it is resized to that.
-
-    Args:
-        options: As of :func:`image_options`.
-        shapes: Of the model's inputs.
-    """
-    size = options.get("image_size")
-    fixed = {f"{shape[2]}x{shape[3]}" for shape in shapes
-             if len(shape) == 4 and all(isinstance(dim, int) for dim in shape[2:])}  # fmt: skip
-    if not fixed or size in fixed:
-        return dict(options)
-    return {k: v for k, v in options.items() if k not in ("image_size", "image_resize")}
 
 
 def _of_one_size(settings: Mapping[str, Any], notes: list[str] | None) -> Mapping[str, Any]:

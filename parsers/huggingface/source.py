@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Any
 from converter.errors import UsageError
 from converter.options.inputs import InputSpec, parse_inputs
 from converter.options.request import Request
+from converter.preparation.suggested import IMAGES
 from converter.runtime.interpreter import interpreter
 from converter.runtime.session import Progress
 from converter.runtime.worker import Worker
 from parsers.huggingface.declared import suggested
 from parsers.huggingface.folder import Folder
-from parsers.huggingface.pictures import Unsaid, image_options, of_size
+from parsers.huggingface.pictures import Unsaid, image_options
 from parsers.huggingface.request import huggingface
 from parsers.huggingface.spec import HUGGINGFACE
+from parsers.pytorch.pictures import of_size, told
 from parsers.pytorch.source import TorchSource, typed_as
 
 if TYPE_CHECKING:
@@ -120,11 +122,7 @@ class HuggingFaceSource(TorchSource):
                     f"{error}"
                 )
                 return
-            told = (f"--{n.replace('_', '-')} {_text(v)}" for n, v in self._images.items())
-            self._warnings.append(
-                "images are prepared as preprocessor_config.json says, where no option says "
-                f"otherwise: {' '.join(told)}"
-            )
+            self._warnings.append(told(self._images, "preprocessor_config.json says"))
 
     def _tell_sizes(self) -> None:
         """Says which sizes samples have that nobody gave."""
@@ -173,7 +171,7 @@ class HuggingFaceSource(TorchSource):
             "attention": "eager",
             "sizes": self._loaded["sizes"],
             **self._texts(),
-            **({"images": self._images} if self._images else {}),
+            **({IMAGES: self._images} if self._images else {}),
             "exporter": answer["exporter"],
         }
 
@@ -182,11 +180,6 @@ class HuggingFaceSource(TorchSource):
         file, texts = "tokenizer/tokenizer.json", self._loaded["texts"]
         held = texts and file in Folder(Path(self._request.source)).assets()
         return {"texts": {"file": file, **texts}} if held else {}
-
-
-def _text(value: object) -> str:
-    """A value as the command line takes it."""
-    return ",".join(f"{v:g}" for v in value) if isinstance(value, list) else str(value)
 
 
 def offline(workdir: Path) -> dict[str, str]:

@@ -15,12 +15,13 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from converter.errors import ModelError, UsageError
 from converter.files.pickles import HEAD, first_module
-from converter.options.inputs import InputSpec
+from converter.options.inputs import InputSpec, parse_inputs
 from converter.options.request import Request
+from converter.preparation.suggested import IMAGES, Suggested
 from converter.protocols.parser import Identity, Parser
 from converter.runtime.frameworks import Framework
 from converter.runtime.interpreter import interpreter
@@ -28,10 +29,14 @@ from converter.runtime.session import Progress
 from converter.runtime.worker import MakeChild, Worker
 from parsers.pytorch.child import contents
 from parsers.pytorch.mmdnn import MMDNN
+from parsers.pytorch.pictures import of_size, told
 from parsers.pytorch.request import pytorch
 from parsers.pytorch.scripted import taken
 from parsers.pytorch.source import TorchSource
 from parsers.pytorch.spec import PYTORCH, SPECS
+
+if TYPE_CHECKING:
+    from converter.ir.model import Model
 
 _SPEC = SPECS["pytorch"]
 
@@ -128,6 +133,25 @@ class PyTorchSource(TorchSource):
             child=child,
         )
         super().__init__(request, workdir, worker, versions(request))
+        self._images: dict[str, Any] = {}
+
+    def parse(self) -> Model:
+        """Exports the model, and says what it says of pictures and of its classes."""
+        model = super().parse()
+        said = self._loaded["pictures"]
+        notes = [f"{said['origin']}: no option says {said['unsaid']}"] if said["unsaid"] else []
+        origins = {}
+        if self._images:
+            origins["prepare (picture)"] = said["origin"]
+            model.source[IMAGES] = self._images
+        first = model.outputs[0]
+        if said["labels"] and first.shape and first.shape[-1] == len(said["labels"]):
+            origins["answer (classes)"] = said["origin"]
+            model.describe(first.name, meaning="scores", labels=said["labels"])
+        if said["logits"] and len(first.shape or ()) == 2:
+            model.describe(first.name, activation="softmax")
+        model.source |= Suggested(origins=origins, notes=notes).told()
+        return model
 
     def _load_params(self) -> dict[str, Any]:
         request = self._request
@@ -144,6 +168,11 @@ class PyTorchSource(TorchSource):
             self._warnings.append(
                 "NO WEIGHTS WERE LOADED: the model's weights are random. Pass --weights FILE."
             )
+        said = self._loaded["pictures"]
+        shapes = [spec.shape for spec in parse_inputs(self._request.inputs)]
+        if said["images"] and len(shapes) == 1 and len(shapes[0]) == 4:
+            self._images = of_size(said["images"], shapes)
+            self._warnings.append(told(self._images, f"{said['origin']} says"))
 
     def _undeclared(self) -> list[InputSpec]:
         takes = ", ".join(parameter(item) for item in self._loaded["signature"])

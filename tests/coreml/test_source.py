@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
+import modelyard
 from converter import api
 from converter.errors import UsageError
 from converter.files.coreml import coremltools
@@ -154,6 +156,28 @@ def test_a_classifier_of_images(tmp_path: Path, source: Open) -> None:
     (found,) = opened.reference().run({"x": pixels}).values()
     power = np.exp((pixels / 255 + np.array(bias).reshape(1, 3, 1, 1)).mean(axis=(2, 3)))
     agrees(found, (power / power.sum()).astype(np.float32))
+
+
+@not_on_a_mac
+def test_a_picture_is_prepared_as_the_file_says(tmp_path: Path) -> None:
+    """Its pixels as they are, in its order of colours: the file's scaling is in the model."""
+    pixels = np.zeros((1, 3, 4, 5), np.float32)
+    path = write(
+        tmp_path, lambda mb, x: mb.reduce_mean(x=x, axes=[2, 3], name="means"), {"x": pixels},
+        target=16, passes=True,
+        options=lambda ct: {
+            "inputs": [ct.ImageType("x", pixels.shape, color_layout="BGR", scale=0.5,
+                                    bias=[1, 2, 3])]
+        },
+    )  # fmt: skip
+    Image.new("RGB", (10, 8), (200, 100, 50)).save(tmp_path / "a.png")
+    modelyard.convert(path, samples=tmp_path / "a.png", bench=False, out=tmp_path / "out")
+    with modelyard.load(tmp_path / "out") as net:
+        (means,) = net(tmp_path / "a.png").values()
+    np.testing.assert_allclose(means[0], [26, 52, 103], atol=1e-4)
+    declared = json.loads((tmp_path / "out/manifest.json").read_text())["declared"]
+    assert declared["prepare"][0]["color"] == "bgr"
+    assert declared["notes"] == ["prepare (picture): from the file's image type"]
 
 
 @not_on_a_mac

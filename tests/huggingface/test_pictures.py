@@ -11,7 +11,8 @@ import pytest
 from PIL import Image
 
 import modelyard
-from parsers.huggingface.pictures import Unsaid, image_options, of_size
+from parsers.huggingface.pictures import Unsaid, image_options
+from parsers.pytorch.pictures import of_size
 from tests.huggingface.models import save
 
 MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]

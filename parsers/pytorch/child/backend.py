@@ -28,7 +28,7 @@ from ...worker.backend import FrameworkBackend
 from ...worker.errors import WorkerError
 from ...worker.packages import require
 from ...worker.protocol import Channel
-from . import modules, source, submodule
+from . import modules, pictures, source, submodule
 from .signature import Plan, describe, plan_inputs, returned
 
 if TYPE_CHECKING:
@@ -165,8 +165,8 @@ class TorchBackend(FrameworkBackend):
         """Import the user's code, make the model, load weights; or open the `file` that holds all.
 
         Returns {class, parameters, weights, weights_key, weights_prefix, signature, mode, returns,
-        inputs, warnings}; inputs are those that the file declares, if it does, and returns is the
-        type that TorchScript's forward gives.
+        inputs, pictures, warnings}; inputs are those that the file declares, if it does, returns is
+        the type that TorchScript's forward gives, and pictures is pictures.Found.
         """
         with _no_collection():
             self._import_framework()
@@ -187,6 +187,7 @@ class TorchBackend(FrameworkBackend):
             "mode": self._opened.mode if self._opened else "eager",
             "returns": returned(model.forward),
             "inputs": self._opened.inputs if self._opened else [],
+            "pictures": pictures.found(model, params).told(),
             "warnings": [],
         }
 
