@@ -63,7 +63,9 @@ def facts_of(path: str) -> Facts | None:
     if several := packages_of(path):
         names = ", ".join(map(str, several))
         raise UsageError(f"{path} holds {len(several)} packages", hint=f"Name one: {names}.")
-    return read_facts(find_package(path)[1])
+    server, package = find_package(path)
+    known = map(read_facts, (package, *server.calls(package)))
+    return next((facts for facts in known if facts is not None), None)
 
 
 def packages_of(path: str) -> list[Path]:

@@ -78,13 +78,15 @@ def served_together(path: str, found: Sequence[tuple[Server, Path]]) -> Server |
 
 
 def packages_in(path: str) -> list[tuple[Server, Path]]:
-    """The packages that the folder ``path`` is, or that lie least deep in it, and their servers."""
+    """The packages that the folder ``path`` is, or that lie least deep in it, and their servers;
+    without those that others of them ask."""
     servers = _servers()
     level = packages_of_part(path) or [Path(path).absolute()]  # a server runs in another folder
     for _ in range(_DEEPEST + 1):
         found = [(s, folder) for folder in level for s in servers if s.holds(folder)]
         if found:
-            return found
+            asked = {place for server, folder in found for place in server.calls(folder)}
+            return [(server, folder) for server, folder in found if folder not in asked]
         level = sorted(item for folder in level for item in folder.iterdir() if item.is_dir())
     return []
 

@@ -105,6 +105,11 @@ class Server(ABC):
         files: nothing of a package is run or imported to tell."""
         return False
 
+    def calls(self, folder: Path) -> Sequence[Path]:
+        """The packages beside ``folder`` that it asks itself: they are served with it, and samples
+        of tensors are theirs."""
+        return ()
+
     def environment(self, folder: Path) -> Environment | None:
         """What the package needs to run; where :attr:`ports`, as all that follow. None where its
         :meth:`container` alone runs it."""
@@ -167,11 +172,13 @@ class Container:
         image: Its name and tag; empty where it isn't known which one can.
         folder: Where the package lies in it: ``/models/net``.
         gpus: Whether it is given the machine's GPUs.
+        beside: Folders that lie beside the package there, too.
     """
 
     image: str
     folder: str
     gpus: bool = False
+    beside: Sequence[Path] = ()
 
 
 @dataclass(frozen=True)
@@ -255,6 +262,8 @@ class Packaged:
         details: What the report should say of it: max batch, version, instances, warm-ups.
         decisions: What was chosen and why, a line each.
         later: What scripts in it do when they are run.
+        assets: The folders that what goes with the model (a tokenizer) is put into; empty for
+            ``path``.
     """
 
     server: str
@@ -262,3 +271,4 @@ class Packaged:
     details: dict[str, Any] = field(default_factory=dict)
     decisions: list[str] = field(default_factory=list)
     later: Later = field(default_factory=Later)
+    assets: Sequence[Path] = ()

@@ -67,6 +67,9 @@ def command(tool: str, container: Container, package: Path, line: Sequence[str])
     name = f"modelyard-{uuid.uuid4().hex[:16]}"
     run = [tool, "run", "--rm", "--name", name, "--network", "host"]
     run += ["--volume", f"{package.resolve()}:{container.folder}:ro"]
+    for folder in container.beside:
+        place = Path(container.folder).with_name(folder.name)
+        run += ["--volume", f"{folder.resolve()}:{place}:ro"]
     run += PROGRAMS[tool] if container.gpus else ()
     # Where the command is killed, the container would go on.
     return Command([*run, container.image, *line], after=[tool, "rm", "--force", name])

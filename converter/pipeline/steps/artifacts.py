@@ -574,5 +574,6 @@ class Package(Shipping):
             evidence = replace(evidence, reference=reference, source=self.session)
         samples: Samples = self.done.result("samples")
         packaged = server.package(artifact, model, samples, named, folder, evidence)
-        self.work.copy_assets(packaged.path)
+        for place in packaged.assets or [packaged.path]:
+            self.work.copy_assets(place)
         return packaged

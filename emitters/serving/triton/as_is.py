@@ -139,6 +139,11 @@ class BackendNames:
         places = {spec.name: f"OUTPUT__{at}" for at, spec in enumerate(model.outputs)}
         return cls(dict(model.source["file"]["arguments"]), places)
 
+    @property
+    def own(self) -> dict[str, str]:
+        """The model's names by the backend's."""
+        return {new: old for old, new in self._all()}
+
     def notes(self) -> list[str]:
         """What is called otherwise than in the model, a line."""
         other = [f"{new} is {old}" for old, new in self._all() if old != new]

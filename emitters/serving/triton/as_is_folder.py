@@ -38,6 +38,9 @@ class SourceFolder(Folder):
         super().__init__(artifact, *named, request, None, self.names.shipped(shipped))
         self.decisions += self.names.notes()
 
+    def own_name(self, served: str) -> str:
+        return self.names.own[served]
+
     def _open(self) -> Session:
         return as_is.open_session(self.artifact, self.request, self.names)
 

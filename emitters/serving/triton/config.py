@@ -270,3 +270,9 @@ def describe_ports(entries: Iterable[Any]) -> Mapping[str, str]:
             text += f" reshaped to [{', '.join(map(str, entry.reshape.shape))}]"
         described[entry.name] = text
     return described
+
+
+def version_numbers(path: Path) -> list[int]:
+    """The versions in a model's folder: subfolders named by a number without leading zeros."""
+    names = [item.name for item in path.iterdir() if item.is_dir()]
+    return sorted(int(name) for name in names if name.isdecimal() and str(int(name)) == name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -41,7 +40,7 @@ from emitters.serving.triton.packing import first_shipped, pack
 from emitters.serving.triton.profiles import describe_profiles, fill_warmup, require_batches
 from emitters.serving.triton.ragged import ragged_of
 from emitters.serving.triton.releases import describe
-from emitters.serving.triton.request import TritonRequest
+from emitters.serving.triton.request import TritonRequest, choose_name, wanted_name
 from emitters.serving.triton.scheduling import kind_of
 from emitters.serving.triton.scheduling import notes as scheduling_notes
 from emitters.serving.triton.sequences import Sequences, sequences_of
@@ -50,8 +49,6 @@ from emitters.serving.triton.warmup import Tensor, batch_sizes, collect, fill_co
 from emitters.serving.triton.warmup import write_files as write_warmup
 from emitters.tensorrt.deferred import model_files
 from emitters.tensorrt.engine_script.lock import LOCK_NAME
-
-_NAME = re.compile(r"[^A-Za-z0-9_.-]+")
 
 SERVED = ("onnx", "tensorrt", litert.TARGET)
 
@@ -157,18 +154,16 @@ class Folder:
             )
 
     def _choose_name(self) -> str:
-        wanted = self.request.name or Path(self.request.source).stem
-        name = _NAME.sub("_", wanted).strip("._-")
-        if not name:
-            raise UsageError(
-                f"{wanted!r} is no name for a Triton model",
-                hint="Give one of letters, digits, '_', '.' and '-' with --name.",
-            )
+        wanted, name = wanted_name(self.request), choose_name(self.request)
         if name != wanted:
             self.decisions.append(
                 f"name {name}: {wanted!r} holds what a folder, or a URL, of Triton's can't"
             )
         return name
+
+    def own_name(self, served: str) -> str:
+        """The model's own name of an input or output."""
+        return served
 
     def _choose_interface(self, model: Model, samples: Samples) -> None:
         """Inputs and outputs with ONNX Runtime's shapes and the model's meanings."""

@@ -78,6 +78,16 @@ def publish_model(
     raise UsageError(f"{target} changes faster than a version can be added to it")
 
 
+def require_publishable(model: Path, repository: Path) -> None:
+    """Refuses what :func:`publish_model` would refuse, before anything is added.
+
+    Raises:
+        UsageError: As there.
+    """
+    if os.path.lexists(repository / model.name):
+        _require_same_interface(model, repository / model.name)
+
+
 def _require_apart(target: Path) -> None:
     """Refuses a name that is another's but for its case: elsewhere both are one folder."""
     alike = [item.name for item in target.parent.iterdir() if item.name != target.name]

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
+from converter.errors import UsageError
 from converter.options.option import declared
 from converter.options.request import Request
 from emitters.serving.request import ServingRequest
 
 HEADING = "Triton"
+_NAME = re.compile(r"[^A-Za-z0-9_.-]+")
 
 _triton = partial(declared, HEADING, affects=("package",))
 
@@ -83,3 +87,24 @@ class TritonRequest(ServingRequest):
 def triton(request: Request) -> TritonRequest:
     """The request with these."""
     return request.of(TritonRequest)
+
+
+def wanted_name(request: TritonRequest) -> str:
+    """The model's name as it was asked for."""
+    return request.name or Path(request.source).stem
+
+
+def choose_name(request: TritonRequest) -> str:
+    """The model's name as Triton can have it.
+
+    Raises:
+        UsageError: Nothing of it is left.
+    """
+    wanted = wanted_name(request)
+    name = _NAME.sub("_", wanted).strip("._-")
+    if not name:
+        raise UsageError(
+            f"{wanted!r} is no name for a Triton model",
+            hint="Give one of letters, digits, '_', '.' and '-' with --name.",
+        )
+    return name

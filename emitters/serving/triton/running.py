@@ -21,11 +21,13 @@ from typing import Any
 from converter.errors import DependencyError, UsageError
 from converter.protocols.server import Command, Container, Endpoint, Environment, Launch
 from converter.serving.asking import answers
-from emitters.serving.triton.config import CONFIG_NAME, read_config
+from emitters.serving.triton.config import CONFIG_NAME, read_config, version_numbers
 from emitters.serving.triton.engine import PLAN_FILE
+from emitters.serving.triton.front_files import called_by, calls, needs
+from emitters.serving.triton.litert import is_litert
 from emitters.serving.triton.releases import newest_with, releases_with
 from emitters.serving.triton.scheduling import is_limited, kind_of
-from emitters.serving.triton.validate import beside_problems, version_numbers
+from emitters.serving.triton.validate import beside_problems
 from emitters.serving.triton.validate_engine import is_engine
 from emitters.tensorrt.plan_header import read_header
 
@@ -50,7 +52,7 @@ TORCH = (
 )
 """For TorchScript files, which a backend of ours runs."""
 
-_MEGABYTES, _LITERT_MEGABYTES, _TORCH_MEGABYTES = 95, 22, 210
+_MEGABYTES, _LITERT_MEGABYTES, _TORCH_MEGABYTES, _FILES_MEGABYTES = 95, 22, 210, 9
 OWN = ("onnxruntime", "pytorch")
 """Backends of ours, in folders beside this file."""
 
@@ -66,9 +68,9 @@ _STUB = "triton_python_backend_stub"
 
 
 def models_in(folder: Path) -> list[Path]:
-    """The package that a folder is; of a repository, those in it."""
+    """The package that a folder is, and what that asks; of a repository, those in it."""
     if (folder / CONFIG_NAME).is_file():
-        return [folder]
+        return [folder, *calls(folder)]
     return sorted(item for item in folder.iterdir() if (item / CONFIG_NAME).is_file())
 
 
@@ -81,15 +83,16 @@ def environment(folder: Path) -> Environment:
     """
     if sys.platform != "linux":
         raise DependencyError("Triton is started on Linux alone", hint=_HINT)
-    backends = dict.fromkeys(map(_started, models_in(folder)))
-    more = tuple(item for name in backends for item in _beside(name)[0])
-    megabytes = _MEGABYTES + sum(_beside(name)[1] for name in backends)
+    found = dict.fromkeys(map(_started, models_in(folder)))
+    more = dict.fromkeys(item for needed, _ in found for item in needed)
+    megabytes = _MEGABYTES + sum(size for _, size in found)
     wanted = Environment("triton", (*REQUIREMENTS, *more), megabytes, dependencies=False)
-    return replace(wanted, hint=_TORCH_HINT) if "pytorch" in backends else wanted
+    return replace(wanted, hint=_TORCH_HINT) if TORCH[0] in more else wanted
 
 
-def _started(folder: Path) -> str:
-    """The backend of a package that can be started here; raises as :func:`environment`."""
+def _started(folder: Path) -> tuple[Sequence[str], int]:
+    """What a package that can be started here needs beside what the server does, and pip's download
+    of it in megabytes; raises as :func:`environment`."""
     config = read_config(folder / CONFIG_NAME)
     if problems := beside_problems(folder, config):
         raise UsageError(
@@ -112,14 +115,11 @@ def _started(folder: Path) -> str:
             f"{folder.name} holds a SavedModel, and the server started here has no TensorFlow",
             hint=_HINT,
         )
-    return str(config.backend)
-
-
-def _beside(backend: str) -> tuple[Sequence[str], int]:
-    """What a backend needs beside what the server does, and pip's download of it in megabytes."""
-    if backend == "python":
+    if called_by(config):
+        return tuple(needs(folder)), _FILES_MEGABYTES
+    if is_litert(config):
         return (LITERT,), _LITERT_MEGABYTES
-    return (TORCH, _TORCH_MEGABYTES) if backend == "pytorch" else ((), 0)
+    return (TORCH, _TORCH_MEGABYTES) if config.backend == "pytorch" else ((), 0)
 
 
 def command(launch: Launch) -> Command:
@@ -145,20 +145,26 @@ def command(launch: Launch) -> Command:
 
 def container(folder: Path) -> Container | None:
     """Triton's own: of the release that has an engine's TensorRT, or of the newest that has the
-    backend. None has LiteRT. Of several packages, one that takes them all; none where there is no
-    such one."""
-    found = [_container(model) for model in models_in(folder)]
+    backend. None has LiteRT; which one has what prepares files, isn't known. Of several packages,
+    one that takes them all; none where there is no such one."""
+    models = models_in(folder)
+    found = [_container(model) for model in models]
     several = [item for item in found if item is not None]
     images = {item.image for item in several}
-    if len(several) < len(found) or len(images) > 1:
+    if len(several) < len(found) or len(images - {""}) > 1:
         return None
-    place = several[0].folder if models_in(folder) == [folder] else _MODELS
-    return Container(images.pop(), place, any(item.gpus for item in several))
+    place = several[0].folder if models[0] == folder else _MODELS
+    beside = models[1:] if models[0] == folder else []
+    return Container(min(images), place, any(item.gpus for item in several), beside)
 
 
 def _container(folder: Path) -> Container | None:
     config = read_config(folder / CONFIG_NAME)
-    if config.backend == "python":
+    if called_by(config):
+        (behind,) = calls(folder)
+        image = "" if needs(folder) else image_of(behind)
+        return Container(image, f"{_MODELS}/{config.name}")
+    if is_litert(config):
         return None
     gpus = any(kind_of(group) == "KIND_GPU" for group in config.instance_group)
     releases = [newest_with(config.backend)]
@@ -168,6 +174,12 @@ def _container(folder: Path) -> Container | None:
         releases = [known.release for known in releases_with(read_header(plan).version)]
     image = _IMAGE.format(releases[0]) if releases else ""
     return Container(image, f"{_MODELS}/{config.name}", gpus or is_engine(config))
+
+
+def image_of(folder: Path) -> str:
+    """The image that has what one package needs; empty where none is known."""
+    found = _container(folder)
+    return found.image if found else ""
 
 
 def contained(launch: Launch) -> Sequence[str]:

@@ -25,15 +25,20 @@ from converter.protocols.server import (
     Server,
 )
 from converter.samples import Samples
-from emitters.serving.triton import as_is, running, sequences
+from emitters.serving.triton import as_is, front, front_files, running, sequences
 from emitters.serving.triton.as_is_folder import SourceFolder
-from emitters.serving.triton.config import CONFIG_NAME, build_config, require_types
+from emitters.serving.triton.config import (
+    CONFIG_NAME,
+    build_config,
+    require_types,
+    version_numbers,
+)
 from emitters.serving.triton.engine import require_servable
 from emitters.serving.triton.folder import Folder
-from emitters.serving.triton.repository import no_one, publish_model
+from emitters.serving.triton.repository import no_one, publish_model, require_publishable
 from emitters.serving.triton.request import triton
 from emitters.serving.triton.spec import SPECS
-from emitters.serving.triton.validate import validate_folder, version_numbers
+from emitters.serving.triton.validate import validate_folder
 
 
 class TritonServer(Server, spec=SPECS["triton"]):
@@ -52,6 +57,9 @@ class TritonServer(Server, spec=SPECS["triton"]):
     ) -> Packaged:
         """Writes ``<folder>/<name>/{config.pbtxt, <version>/model.onnx, ...}`` and reads it back.
 
+        With ``--prepare server`` that folder is ``<name>_model``, and ``<name>`` beside it takes
+        users' files: :mod:`emitters.serving.triton.front`.
+
         An engine lies in the place of the ONNX file; one that is still to be built has its lock,
         samples and the script that builds it beside the ONNX file.
 
@@ -66,6 +74,8 @@ class TritonServer(Server, spec=SPECS["triton"]):
             MachineError: The disk is full.
         """
         asked, known = triton(request), evidence or Evidence()
+        files = front.Front.of(asked, known.shipped)
+        asked = files.inner if files else asked
         package = (
             SourceFolder(artifact, model, samples, asked, known.shipped)
             if artifact.target in as_is.BACKENDS
@@ -75,13 +85,19 @@ class TritonServer(Server, spec=SPECS["triton"]):
         )
         try:
             path = package.write(folder)
+            written = [path]
+            if files is not None:
+                written.insert(0, files.write(folder, package, running.image_of(path)))
         except OSError as error:
             raise from_os_error(error, "writing the Triton model folder") from error
-        problems = validate_folder(path)
+        problems = [line for made in written for line in validate_folder(made)]
         if problems:
             raise InternalError("the Triton model folder is not as it should be", details=problems)
-        decisions = list(package.decisions)
-        return Packaged(self.name, path, package.details(), decisions, package.later(path))
+        packaged = Packaged(
+            self.name,
+            *(written[0], package.details(), list(package.decisions), package.later(path)),
+        )
+        return files.describe(packaged, path) if files else packaged
 
     def check(self, model: Model, request: Request) -> None:
         """Refuses what can be known before anything is converted.
@@ -93,6 +109,7 @@ class TritonServer(Server, spec=SPECS["triton"]):
         require_types(model.inputs, model.outputs)
         asked = triton(request)
         sequences.require(model, asked)
+        front.require(asked)
         if "tensorrt" in asked.to:
             require_servable(model, asked)
         for target in set(as_is.BACKENDS).intersection(asked.to):
@@ -117,13 +134,19 @@ class TritonServer(Server, spec=SPECS["triton"]):
             MachineError: The disk is full.
         """
         (version,) = version_numbers(packaged.path)
-        path, notes = publish_model(packaged.path, version, repository, announce)
-        packaged.decisions += notes
+        require_publishable(packaged.path, repository)
+        for model in (*self.calls(packaged.path), packaged.path):  # who is asked is there first
+            path, notes = publish_model(model, version, repository, announce)
+            packaged.decisions += notes
         return path
 
     def holds(self, folder: Path) -> bool:
         """Whether there is a configuration, and a version."""
         return (folder / CONFIG_NAME).is_file() and bool(version_numbers(folder))
+
+    def calls(self, folder: Path) -> Sequence[Path]:
+        """The model behind one that takes users' files."""
+        return front_files.calls(folder)
 
     def environment(self, folder: Path) -> Environment:
         """See :func:`emitters.serving.triton.running.environment`."""

@@ -25,7 +25,9 @@ from emitters.serving.triton.config import (
     TYPES,
     read_config,
     type_name,
+    version_numbers,
 )
+from emitters.serving.triton.front_files import called_by, front_problems
 from emitters.serving.triton.litert import is_litert, version_problems
 from emitters.serving.triton.sequences import kept_names, state_files, state_problems
 from emitters.serving.triton.validate_engine import (
@@ -54,6 +56,8 @@ def validate_folder(path: Path) -> list[str]:
     problems = []
     if config.name != path.name:
         problems.append(f"the configuration names {config.name!r}, the folder {path.name!r}")
+    if called_by(config):
+        return [*problems, *front_problems(path, config)]
     problems += _version_problems(path, config)
     problems += group_problems(config)
     problems += state_files(path, config)
@@ -64,12 +68,6 @@ def beside_problems(path: Path, config: Any) -> list[str]:
     """What doesn't fit the configuration of the files beside it: warm-up requests, labels."""
     problems = [text for entry in config.model_warmup for text in _warmup(path, config, entry)]
     return problems + [text for entry in config.output for text in _label_problems(path, entry)]
-
-
-def version_numbers(path: Path) -> list[int]:
-    """The versions in a model's folder: subfolders named by a number without leading zeros."""
-    names = [item.name for item in path.iterdir() if item.is_dir()]
-    return sorted(int(name) for name in names if name.isdecimal() and str(int(name)) == name)
 
 
 def _version_problems(path: Path, config: Any) -> Iterator[str]:

@@ -1,0 +1,57 @@
+"""Reads back the model folder that :mod:`emitters.serving.triton.front` writes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from converter.files.reading import reading
+from converter.preparation import stages
+from converter.preparation.declared import Declaration
+from emitters.packaging.stages import MODULE, needs_of
+from emitters.serving.triton.config import CONFIG_NAME, read_config, version_numbers
+
+BACKEND = "python"
+CODE = "model.py"
+CALLS = "calls"
+"""The parameter in ``config.pbtxt`` that names the model that is asked."""
+
+WITH = {"soundfile": ("cffi==2.1.1", "typing_extensions==4.16.0")}
+"""What a package's own packages need besides, where pip fetches nothing by itself."""
+
+
+def called_by(config: Any) -> str:
+    """The name of the model that a model in front asks; empty for every other configuration."""
+    return str(config.parameters[CALLS].string_value) if CALLS in config.parameters else ""
+
+
+def calls(folder: Path) -> list[Path]:
+    """The packages beside one that it asks itself."""
+    name = called_by(read_config(folder / CONFIG_NAME))
+    return [folder.parent / name] if name else []
+
+
+def needs(folder: Path) -> list[str]:
+    """pip's requirements of a model in front, in its newest version, and theirs.
+
+    Raises:
+        ModelError: Its ``stages.json`` is damaged.
+    """
+    version = folder / str(version_numbers(folder)[-1])
+    with reading(stages.FILE):
+        said = json.loads((version / stages.FILE).read_text(encoding="utf-8"))
+        known = needs_of(Declaration.model_validate({"prepare": said["prepare"]}))
+    return [more for name in known for more in (name, *WITH.get(name.split("==")[0], ()))]
+
+
+def front_problems(folder: Path, config: Any) -> Iterator[str]:
+    """What is wrong with a model in front."""
+    name = called_by(config)
+    if not (folder.parent / name / CONFIG_NAME).is_file():
+        yield f"it asks {name}, which isn't beside it"
+    for number in version_numbers(folder):
+        for file in (CODE, MODULE, stages.FILE):
+            if not (folder / str(number) / file).is_file():
+                yield f"version {number} holds no {file}"
