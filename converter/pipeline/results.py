@@ -280,7 +280,8 @@ def build_report(outcome: Outcome) -> Report:
     for text in _not_faster(outcome, report):
         report.warn(text, loud=True)
     samples: Samples = run.result("samples")
-    images = samples.of_images or work.request.calibration_samples is not None
+    asked = work.request
+    images = samples.of_images or bool(asked.calibration_samples or asked.prepare)
     idle = without_effect(work.request, work.given, images=images, source=work.identity.format)
     if idle:
         report.warn(f"without effect: {', '.join(idle)}", loud=True)

@@ -411,6 +411,7 @@ class Limits(_Data):
         seconds: Of a sound.
         letters: Of a text.
         rows: Of a table.
+        files: Of a form.
     """
 
     bytes: int = 64 << 20
@@ -418,6 +419,7 @@ class Limits(_Data):
     seconds: float = 3600.0
     letters: int = 100_000
     rows: int = 10_000
+    files: int = 64
 
 
 Prepare = Annotated[Picture | Sentence | Sound | Row | Constant, Field(discriminator="kind")]

@@ -154,8 +154,8 @@ class Stages:
 
     # -- in --------------------------------------------------------------------------
 
-    def items(self, body: bytes, content_type: str = "") -> list[Item]:
-        """The files of a request.
+    def items(self, body: bytes, content_type: str = "", name: str = "the body") -> list[Item]:
+        """The files of a request, which messages call by ``name``.
 
         Raises:
             StageError: It is of a type that isn't taken, empty, or too large.
@@ -166,7 +166,7 @@ class Stages:
             raise StageError(f"{len(body):,} bytes came, and at most {most:,} are taken", "", 413)
         if asked.startswith("multipart/"):
             return list(self._of_form(body, content_type))
-        return [self._item(body, asked, "the body")]
+        return [self._item(body, asked, name)]
 
     def _of_form(self, body: bytes, content_type: str) -> Iterator[Item]:
         head = f"Content-Type: {content_type}\r\n\r\n".encode()
@@ -174,6 +174,11 @@ class Stages:
         found = parts.get_payload() if parts.is_multipart() else []
         if not isinstance(found, list) or not found:
             raise StageError("the form holds no file")
+        most = self._limits.get("files")
+        if most is not None and len(found) > most:
+            raise StageError(
+                f"the form holds {len(found)} files, and at most {most} are taken", "", 413
+            )
         for number, part in enumerate(found, 1):
             assert not isinstance(part, str)
             data = part.get_payload(decode=True)

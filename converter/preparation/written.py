@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from converter.errors import UsageError
 from converter.ir.model import TensorSpec
-from converter.preparation.declared import Meaning, Prepare
+from converter.preparation.declared import Declaration, Meaning, Prepare
 
 Known = TypeVar("Known", bound=BaseModel)
 
@@ -64,6 +64,21 @@ def _told(where: str, error: ValidationError, but: Collection[str] = ()) -> list
     """What is wrong, a line each, but for errors of these types."""
     wrong = [item for item in error.errors() if item["type"] not in but]
     return [f"{where}: {'.'.join(map(str, item['loc']))}: {item['msg']}" for item in wrong]
+
+
+def require_declared(declared: Declaration | None) -> Declaration:
+    """The declaration of a package whose server prepares.
+
+    Raises:
+        UsageError: Nothing says how files become the model's inputs.
+    """
+    if declared is None or not any(item.kind != "constant" for item in declared.prepare):
+        raise UsageError(
+            "--prepare server: nothing says how files become the model's inputs",
+            hint="Write it under prepare: in a recipe, or give --image-size, --image-mean and "
+            "--image-std, or samples of the kind that users send.",
+        )
+    return declared
 
 
 def filled(

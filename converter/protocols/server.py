@@ -37,11 +37,14 @@ class Evidence:
         reference: The source's outputs on the samples, to be compared with where a package runs.
         source: Opens what runs the source, for packages whose expected outputs aren't those of the
             samples alone.
+        assets: Files that go with the model, as a tokenizer's, by name: a run copies them into the
+            package's folder once it is written.
     """
 
     shipped: Shipped | None = None
     reference: ReferenceOutputs | None = None
     source: Callable[[], Session] | None = None
+    assets: Mapping[str, Path] = field(default_factory=dict)
 
 
 class Server(ABC):

@@ -24,6 +24,7 @@ class Readme:
 
     Attributes:
         install, start, load, unload, scale, tls: How that is done; empty where it can't be.
+        ask: How users' files are sent; empty where the server prepares none.
         files: What its own files are, by name: ``("model.py", "the handler")``.
         notes: Lines on what was decided.
     """
@@ -34,6 +35,7 @@ class Readme:
     unload: str = ""
     scale: str = ""
     tls: str = ""
+    ask: str = ""
     files: Sequence[tuple[str, str]] = ()
     notes: Sequence[str] = field(default_factory=list)
 
@@ -42,6 +44,7 @@ class Readme:
         titled = [
             ("Install", self.install),
             ("Start", self.start),
+            ("Send it files", self.ask),
             ("Load", self.load),
             ("Unload", self.unload),
             ("Scale", self.scale),

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from converter.errors import UsageError
 from converter.ir.model import TensorSpec
 from converter.preparation import stages
 from converter.preparation.declared import Declaration, Limits
+from converter.preparation.written import require_declared as require_declared
 
 REQUIRES = {
     "PIL": "pillow==13.0.0",
@@ -24,24 +24,14 @@ REQUIRES = {
 MODULE = "stages.py"
 
 
-def require_declared(declared: Declaration | None) -> Declaration:
-    """The declaration of a package whose server prepares.
-
-    Raises:
-        UsageError: Nothing says how files become the model's inputs.
-    """
-    if declared is None or not any(item.kind != "constant" for item in declared.prepare):
-        raise UsageError(
-            "--prepare server: nothing says how files become the model's inputs",
-            hint="Write it under prepare: in a recipe, or give --image-size, --image-mean and "
-            "--image-std, or samples of the kind that users send.",
-        )
-    return declared
-
-
 def needs_of(declared: Declaration) -> tuple[str, ...]:
     """pip's requirements of what is declared."""
-    names = (name for item in declared.prepare for name in stages.packages_of(item.kind))
+    return needs_of_kinds([item.kind for item in declared.prepare])
+
+
+def needs_of_kinds(kinds: Iterable[str]) -> tuple[str, ...]:
+    """The same of kinds of files, of which others than are known need nothing."""
+    names = (name for kind in kinds for name in stages.packages_of(kind))
     return tuple(dict.fromkeys(REQUIRES[name] for name in names))
 
 
@@ -63,12 +53,17 @@ def stages_facts(
     return {**known, "limits": Limits().model_dump(mode="json"), "stored": stored}
 
 
+def stages_texts(facts: dict[str, Any]) -> dict[str, str]:
+    """The text of each file, by name."""
+    text = json.dumps(facts, indent=1, ensure_ascii=False) + "\n"
+    return {MODULE: inspect.getsource(stages), stages.FILE: text}
+
+
 def write_stages(folder: Path, facts: dict[str, Any]) -> None:
     """Writes both files.
 
     Raises:
         OSError: The folder can't be written.
     """
-    (folder / MODULE).write_text(inspect.getsource(stages), encoding="utf-8")
-    text = json.dumps(facts, indent=1, ensure_ascii=False) + "\n"
-    (folder / stages.FILE).write_text(text, encoding="utf-8")
+    for name, text in stages_texts(facts).items():
+        (folder / name).write_text(text, encoding="utf-8")

@@ -568,7 +568,7 @@ class Package(Shipping):
         folder.mkdir(parents=True, exist_ok=True)
         name = served_name(self.request, self.work.name, step.precision)
         named = replace(self.request, name=name)
-        evidence = Evidence(self.shipped(step))
+        evidence = Evidence(self.shipped(step), assets=self.work.identity.assets)
         if "reference" in step.needs:
             reference = self.done.result("reference").without(artifact.left_out)
             evidence = replace(evidence, reference=reference, source=self.session)

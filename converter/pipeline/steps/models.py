@@ -31,12 +31,14 @@ from converter.passes.fuse.patterns import FusePass
 from converter.passes.libraries.tools import depends_on_machine, stop_tools
 from converter.passes.opset.repair_shapes import RepairShapes
 from converter.pipeline.cache import Cache
+from converter.pipeline.declaring import declaration_of
 from converter.pipeline.live_models import is_live
 from converter.pipeline.plan import Step
 from converter.pipeline.readings import Reading
 from converter.pipeline.refusals import refuse
 from converter.pipeline.steps.base import Results, StepAction
 from converter.pipeline.work import sizes_of
+from converter.preparation.written import require_declared
 from converter.protocols.emitter import Emitter
 from converter.protocols.server import Server
 from converter.runtime.ort import RefusedModel
@@ -263,6 +265,9 @@ class ReadSamples(StepAction):
             tokenize=self.work.opened.tokenize,
         )
         samples.validate()
+        if self.request.prepare == "server" and self.request.serve:
+            assets = self.work.identity.assets
+            require_declared(declaration_of(self.request, samples, model, assets))
         if self.request.max_drop is not None:
             from converter.check.metric_drop import require_metric
 

@@ -40,6 +40,7 @@ class BentoServer(PythonServer, spec=SPECS["bentoml"]):
     def values(self, served: Served) -> dict[str, Any]:
         return {
             "name": served.name,
+            "prepared": served.declared is not None,
             "bento": bento_name(served.name),
             "batched": served.batched,
             "max_batch": served.max_batch,
@@ -50,6 +51,9 @@ class BentoServer(PythonServer, spec=SPECS["bentoml"]):
 
     def wire(self, served: Served) -> Wire:
         return Wire("json", "http://127.0.0.1:3000", "/predict", "/readyz")
+
+    def asked_at(self, served: Served) -> str:
+        return "/ask"
 
     def start(self, served: Served) -> tuple[str, ...]:
         return (*LINE, "--host", "{host}", "--port", "{port}")
@@ -67,7 +71,8 @@ class BentoServer(PythonServer, spec=SPECS["bentoml"]):
     def texts(self, served: Served, path: Path) -> dict[str, str]:
         """``bentofile.yaml`` as well."""
         found = super().texts(served, path)
-        files = sorted({*found, *(file.name for file in path.iterdir() if file.is_file())})
+        beside = (file.name for file in path.iterdir() if file.is_file())
+        files = sorted({*found, *beside, *served.assets})
         bento = {
             "service": "service:Service",
             "include": [*files, *(["warmup/"] if (path / "warmup").is_dir() else [])],

@@ -42,12 +42,20 @@ class KServeServer(PythonServer, spec=SPECS["kserve"]):
 
     def values(self, served: Served) -> dict[str, Any]:
         largest = served.max_batch if served.batched else 1
-        return {"name": served.name, "largest": largest, "delay": served.delay}
+        return {
+            "name": served.name,
+            "prepared": served.declared is not None,
+            "largest": largest,
+            "delay": served.delay,
+        }
 
     def wire(self, served: Served) -> Wire:
         path = f"/v2/models/{served.name}"
         url, grpc = "http://127.0.0.1:8080", "127.0.0.1:8081"
         return Wire("v2", url, f"{path}/infer", f"{path}/ready", grpc=grpc)
+
+    def asked_at(self, served: Served) -> str:
+        return f"/v2/models/{served.name}/ask"
 
     def start(self, served: Served) -> tuple[str, ...]:
         ports = ("--http_port", "{port}", "--grpc_port", "{grpc_port}")

@@ -32,6 +32,7 @@ class LitServer(PythonServer, spec=SPECS["litserve"]):
     def values(self, served: Served) -> dict[str, Any]:
         return {
             "name": served.name,
+            "prepared": served.declared is not None,
             "batched": served.batched,
             "max_batch": served.max_batch,
             "delay": served.delay,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from inference import Arrays, Model
@@ -32,6 +33,10 @@ class Batcher:
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._work())
         return await answer
+
+    async def run_all(self, requests: Sequence[Arrays]) -> list[Arrays]:
+        """The outputs of several."""
+        return list(await asyncio.gather(*map(self.run, requests)))
 
     async def _work(self) -> None:
         await asyncio.sleep(self._delay)

@@ -4,7 +4,8 @@
 
 asks pip what the server's requirements come to and writes the files anew. They are constraints, as
 pip has them (``pip install -r requirements.txt -c requirements.lock``): either runtime's packages
-stand there, and of these, as of what belongs to other systems, only what is needed is installed.
+stand there, and what prepares files; of these, as of what belongs to other systems, only what is
+needed is installed.
 """
 
 from __future__ import annotations
@@ -17,10 +18,14 @@ from pathlib import Path
 from packaging.utils import parse_sdist_filename, parse_wheel_filename
 
 from converter import plugins
+from emitters.packaging.stages import REQUIRES
 from emitters.serving.python.served import RUNTIMES
 from emitters.serving.python.server import LOCK, PythonServer
 
-_HEAD = "# about {megabytes} MB to download, with either runtime; Linux x86-64, Python {python}"
+_HEAD = (
+    "# about {megabytes} MB to download, with either runtime and all that prepares files; "
+    "Linux x86-64, Python {python}"
+)
 
 
 def locked(server: PythonServer) -> str:
@@ -31,7 +36,7 @@ def locked(server: PythonServer) -> str:
     """
     with tempfile.TemporaryDirectory() as folder:
         line = [sys.executable, "-m", "pip", "download", "--quiet", "--prefer-binary"]
-        wanted = (*server.requires, *RUNTIMES.values())
+        wanted = (*server.requires, *RUNTIMES.values(), *REQUIRES.values())
         subprocess.run([*line, "--dest", folder, *wanted], check=True)
         files = list(Path(folder).iterdir())
         size = sum(file.stat().st_size for file in files) / 1e6

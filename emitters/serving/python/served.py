@@ -14,6 +14,7 @@ from converter.check.feeding import Fed
 from converter.check.shipping import Shipped
 from converter.errors import Unsupported, UnsupportedError, UsageError
 from converter.ir.model import Model, TensorSpec
+from converter.preparation.declared import Declaration
 from converter.protocols.emitter import Artifact
 from converter.samples import Samples
 from emitters.serving.batching import choose_max_batch
@@ -46,6 +47,8 @@ class Served:
         decisions: What was chosen and why, a line each.
         arguments: What a TorchScript file calls the inputs.
         shipped: Samples that go along; None outside of a run.
+        declared: How the server prepares files, and answers; None where clients do.
+        assets: Files that go along with the model, by name.
     """
 
     name: str
@@ -57,6 +60,8 @@ class Served:
     decisions: list[str]
     arguments: Mapping[str, str] = field(default_factory=dict)
     shipped: Shipped | None = None
+    declared: Declaration | None = None
+    assets: Mapping[str, Path] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -132,9 +137,14 @@ class Served:
             "device": self.device,
             "disabled_optimizers": list(self.artifact.details.get("without", ())),
             **({"arguments": dict(self.arguments)} if self.arguments else {}),
+            **self._prepares(),
             "warmup": warmup,
         }
         return json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
+
+    def _prepares(self) -> dict[str, list[str]]:
+        """The kinds of files that the server prepares."""
+        return {"prepares": [item.kind for item in self.declared.prepare]} if self.declared else {}
 
     def _port(self, spec: TensorSpec) -> dict[str, Any]:
         """An input or output as the handler needs it."""

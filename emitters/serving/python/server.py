@@ -19,6 +19,14 @@ from converter.protocols.server import Environment, Evidence, Packaged, Server
 from converter.samples import Samples
 from emitters.packaging import Package, Readme, Wire
 from emitters.packaging.script.stored import FACTS
+from emitters.packaging.sending import told_of_files
+from emitters.packaging.stages import (
+    needs_of,
+    needs_of_kinds,
+    require_declared,
+    stages_facts,
+    stages_texts,
+)
 from emitters.serving.files import place_artifact
 from emitters.serving.python.served import Served, require_servable, runtime_of
 from emitters.serving.request import serving
@@ -28,6 +36,17 @@ CORE = Path(__file__).parent
 
 LOCK = "requirements.lock"
 """In a server's folder and its packages: the versions of all that is installed; see ``lock.py``."""
+
+ASKING = "asking.py"
+
+STAGES = (
+    (ASKING, "what answers files"),
+    ("stages.py", "how they are prepared, and what outputs mean"),
+    ("stages.json", "what that does, and its limits"),
+)
+"""What a package holds whose server prepares files."""
+
+JSON_TOO = "Arrays come there as well, in JSON that says so (`Content-Type: application/json`)."
 
 FILE = "model.json"
 """What the handler core reads."""
@@ -60,6 +79,8 @@ class PythonServer(Server):
         templates: The template of each file that depends on the model.
         seen: What the live test runs it with, for its page.
         unseen: What of it has not been run.
+        typed: Whether a file has to come with its content type.
+        staged: The files that a package has besides where the server prepares users' files.
     """
 
     title: str
@@ -68,6 +89,8 @@ class PythonServer(Server):
     templates: ClassVar[Mapping[str, str]]
     seen = "an ONNX file"
     unseen = "GPUs (`--instance-kind`)"
+    typed = False
+    staged: Sequence[tuple[str, str]] = STAGES
 
     def check(self, model: Model, request: Request) -> None:
         """Refuses what can be known before anything is converted.
@@ -98,7 +121,11 @@ class PythonServer(Server):
         if "max_instances" not in self.options:
             asked = replace(asked, max_instances=None)
         served = Served.of(artifact, model, samples, asked)
-        served = replace(served, shipped=evidence.shipped if evidence else None)
+        if evidence is not None:
+            served = replace(served, shipped=evidence.shipped, assets=evidence.assets)
+        if asked.prepare == "server":
+            known = served.shipped.declared if served.shipped else None
+            served = replace(served, declared=require_declared(known))
         path = folder / served.name
         if path.exists():
             raise UsageError(
@@ -124,6 +151,7 @@ class PythonServer(Server):
         values = self.values(served)
         return {
             **{name: (CORE / name).read_text(encoding="utf-8") for name in self.core},
+            **self._stages(served),
             FILE: served.facts(_warmup(path, served.request.warmup)),
             **{
                 name: render(type(self).__module__.rpartition(".")[0], template, values)
@@ -133,6 +161,14 @@ class PythonServer(Server):
             LOCK: self.lock(),
         }
 
+    def _stages(self, served: Served) -> dict[str, str]:
+        """What prepares files, where the server does."""
+        if served.declared is None:
+            return {}
+        asking = (CORE / ASKING).read_text(encoding="utf-8")
+        facts = stages_facts(served.declared, served.inputs, served.outputs)
+        return {ASKING: asking, **stages_texts(facts)}
+
     def _surround(self, served: Served, path: Path) -> list[str]:
         """Samples, clients, a self-test and a README; what was decided on them."""
         readme = self.readme(served)
@@ -141,7 +177,9 @@ class PythonServer(Server):
             ("requirements.txt", "what pip installs"),
             (LOCK, "the versions of that, and of all that comes along"),
             *readme.files,
+            *(self.staged if served.declared else ()),
         )
+        told = self._told_of_files(served)
         return Package(
             name=served.name,
             server=self.name,
@@ -156,12 +194,28 @@ class PythonServer(Server):
             runs=self.wire(served),
             requires=self.needs(served),
             start=self.start(served),
-            readme=replace(readme, install=readme.install or INSTALL, files=files, notes=notes),
+            readme=replace(
+                readme, install=readme.install or INSTALL, files=files, notes=notes, ask=told
+            ),
         ).write(path)
+
+    def _told_of_files(self, served: Served) -> str:
+        """What a README says of how files are sent; nothing where clients prepare them."""
+        if served.declared is None:
+            return ""
+        wire = self.wire(served)
+        path = self.asked_at(served)
+        text = told_of_files(served.declared, f"{wire.url}{path}", typed=self.typed)
+        return f"{text}\n\n{JSON_TOO}" if path == wire.path else text
+
+    def asked_at(self, served: Served) -> str:
+        """Where files are sent to, where the server prepares them."""
+        return self.wire(served).path
 
     def needs(self, served: Served) -> tuple[str, ...]:
         """pip's requirements."""
-        return tuple(dict.fromkeys((*self.requires, served.runtime)))
+        prepares = needs_of(served.declared) if served.declared else ()
+        return tuple(dict.fromkeys((*self.requires, served.runtime, *prepares)))
 
     @classmethod
     def home(cls) -> Path:
@@ -207,6 +261,7 @@ class PythonServer(Server):
             "dynamic_batching": served.batched,
             "instances": asked.instances,
             "instance_kind": served.device,
+            **({"prepare": "server"} if served.declared else {}),
         }
 
     # -- started ---------------------------------------------------------------------
@@ -219,7 +274,8 @@ class PythonServer(Server):
         """The server and the runtime of the package's model."""
         facts = self.told(folder)
         runtime = runtime_of(TARGETS[Path(str(facts["file"])).suffix], str(facts["device"]))
-        needs = dict.fromkeys((*self.requires, runtime))
+        prepares = needs_of_kinds(map(str, facts.get("prepares", ())))
+        needs = dict.fromkeys((*self.requires, runtime, *prepares))
         return Environment(self.name, tuple(needs), self.megabytes, constraints=self.lock())
 
     def told(self, folder: Path) -> dict[str, Any]:

@@ -62,6 +62,7 @@ class RayServer(PythonServer, spec=SPECS["rayserve"]):
     def values(self, served: Served) -> dict[str, Any]:
         return {
             "name": served.name,
+            "prepared": served.declared is not None,
             "batched": served.batched,
             "max_batch": served.max_batch,
             "delay": served.delay,

@@ -21,6 +21,7 @@ import yaml
 from converter.errors import UnsupportedError
 from converter.ir.model import Model
 from converter.options.request import Request
+from converter.preparation.declared import Sentence
 from converter.protocols.server import Command, Endpoint, Environment, Launch
 from emitters.packaging import Readme, Wire
 from emitters.serving.calling import call_problems
@@ -67,6 +68,7 @@ class TorchServer(PythonServer, spec=SPECS["torchserve"]):
     name, title = "torchserve", "TorchServe"
     requires = ("torchserve==0.12.0", "torch==2.13.0", "pyyaml==6.0.3", "numpy==2.4.6")
     templates: ClassVar[Mapping[str, str]] = {CONFIG: "config.properties.j2"}
+    typed, staged = True, ()  # those are in the archive
     seen = "an ONNX file (with a TorchScript file: started, and the self-test)"
     unseen = f"its own TLS, more workers by the management address, {PythonServer.unseen}"
 
@@ -117,7 +119,8 @@ class TorchServer(PythonServer, spec=SPECS["torchserve"]):
         files: dict[str, Path | str] = {
             file.relative_to(path).as_posix(): file for file in (*placed, *warmup)
         }
-        files["handler.py"] = HERE / "handler.py"
+        files["handler.py"] = HERE / ("handler_of_files.py" if served.declared else "handler.py")
+        files |= {name: served.assets[name] for name in _needed(served)}
         (path / STORE).mkdir()
         archive = path / STORE / f"{served.name}.mar"
         version = f"{served.request.version}.0"
@@ -194,3 +197,9 @@ class TorchServer(PythonServer, spec=SPECS["torchserve"]):
 
     def endpoints(self, folder: Path) -> list[Endpoint]:
         return [Endpoint("json", "http", f"/predictions/{self.told(folder)['name']}")]
+
+
+def _needed(served: Served) -> list[str]:
+    """The files that preparing needs: the tokenizer's."""
+    prepared = served.declared.prepare if served.declared else ()
+    return [item.file for item in prepared if isinstance(item, Sentence)]

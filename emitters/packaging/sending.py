@@ -1,0 +1,58 @@
+"""What a README says of users' files: how they are sent, what is too large, what is refused."""
+
+from __future__ import annotations
+
+from converter.preparation.declared import Declaration, Limits
+
+_EXAMPLES = {
+    "picture": ("image/jpeg", "cat.jpg", "other.jpg"),
+    "sound": ("audio/wav", "speech.wav", "other.wav"),
+    "text": ("text/plain", "note.txt", "other.txt"),
+    "row": ("text/csv", "table.csv", "other.csv"),
+}
+"""A content type of a kind's, and two files."""
+
+_BOUNDS = {
+    "picture": "{pixels:,} pixels a picture",
+    "sound": "{seconds:,.0f} seconds a sound",
+    "text": "{letters:,} letters a text",
+    "row": "{rows:,} lines a table",
+}
+
+_REFUSED = {
+    "picture": "it can't be read, is empty, CMYK, of more than 8 bits a channel, animated, or "
+    "transparent where the model sees no transparency",
+    "sound": "it can't be read, is empty or cut short",
+    "text": "it is empty, or not in UTF-8",
+    "row": "it is empty, lacks a column, or holds what is no number where one has to be",
+}
+
+
+def told_of_files(declared: Declaration, url: str, *, typed: bool = False, form: str = "") -> str:
+    """Markdown on how a server that prepares files is asked.
+
+    Args:
+        declared: What is prepared.
+        url: Where files are sent to.
+        typed: Whether a file has to come with its content type.
+        form: How several files are sent; curl's way unless given.
+    """
+    kinds = list(dict.fromkeys(i.kind for i in declared.prepare if i.kind in _EXAMPLES))
+    lines = []
+    for kind in kinds:
+        said, file, other = _EXAMPLES[kind]
+        header = f"-H 'Content-Type: {said}' " if typed or len(kinds) > 1 else ""
+        lines.append(f"curl {header}--data-binary @{file} {url}")
+        lines.append(form or f"curl -F one=@{file} -F two=@{other} {url}")
+    limits = Limits()
+    bounds = [_BOUNDS[kind].format(**limits.model_dump()) for kind in kinds]
+    most = ", ".join([f"{limits.bytes >> 20} MB a request", f"{limits.files} files", *bounds])
+    wrong = "; ".join(_REFUSED[kind] for kind in kinds)
+    commands = "\n".join(lines)
+    return (
+        f"```\n{commands}\n```\nThe answer is JSON; of several files, a list as `answers`. "
+        f"At most: {most} (`limits` in `stages.json`). "
+        f'A file that can\'t be taken is told so, `{{"error": ...}}`: with status 400 where '
+        f"{wrong}; with 413 where it is larger than that, with 415 where its content type is "
+        "another kind's. One wrong file among several refuses them all."
+    )

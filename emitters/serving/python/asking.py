@@ -1,0 +1,174 @@
+"""Answers users' files: a picture, a sound, a text, a table, by what ``stages.json`` says.
+
+    asking = Asking(interface)
+    asked = asking.read(body, "image/jpeg")  # prepared, in pieces that the model takes
+    outputs = model.run(asked.feeds)         # or however the server runs requests
+    asking.answer(asked, outputs)            # what JSON has
+
+It stands beside ``inference.py`` and ``stages.py``, and needs what these do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from inference import HERE, Arrays, InputError, Interface, Model, finish
+from stages import TYPES, Item, Seen, StageError, Stages
+
+REFUSED = (StageError, InputError)
+"""What is the client's mistake."""
+
+Run = Callable[[list[Arrays]], Awaitable[list[Arrays]]]
+"""Runs requests of the model, and gives the outputs of each."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request of files, prepared.
+
+    Attributes:
+        feeds: What the model runs.
+        files: Of each file, what its answer needs, and the rows of each of its ``feeds``.
+    """
+
+    feeds: list[Arrays]
+    files: list[tuple[Seen, list[int]]]
+
+
+class Asking:
+    """What becomes of files; safe to call from several threads.
+
+    Args:
+        interface: What the model takes.
+        folder: Where ``stages.json`` lies.
+    """
+
+    def __init__(self, interface: Interface, folder: Path = HERE) -> None:
+        self.interface, self.stages = interface, Stages.load(folder)
+        prepared = self.stages.declared["prepare"]
+        self._constants = {item["input"] for item in prepared if item["kind"] == "constant"}
+
+    def read(self, body: bytes, content_type: str = "") -> Asked:
+        """The files of a request's body; the model's own arrays, where it is JSON.
+
+        Raises:
+            StageError: One of them can't be prepared; its ``status`` is HTTP's.
+            InputError: The model doesn't take one of them.
+        """
+        if not self.stages.takes(content_type):
+            return self.arrays(body)
+        return self.of(self.stages.items(body, content_type))
+
+    def arrays(self, request: Any) -> Asked:
+        """A request of arrays; see :meth:`inference.Interface.prepare`."""
+        return Asked([self.interface.prepare(request)], [])
+
+    def of(self, items: Sequence[Item]) -> Asked:
+        """The same of files that the server has taken out of a body."""
+        asked = Asked([], [])
+        for item in items:
+            feeds, seen = self.stages.prepare(item)
+            pieces = list(self._pieces(feeds))
+            asked.feeds.extend(self.interface.prepare(piece) for piece, _ in pieces)
+            asked.files.append((seen, [rows for _, rows in pieces]))
+        return asked
+
+    def answer(self, asked: Asked, outputs: Sequence[Arrays]) -> dict[str, Any]:
+        """What the outputs of ``asked.feeds`` mean: of several files, a list as ``answers``; of
+        arrays, the outputs by name."""
+        if not asked.files:
+            return finish(outputs[0])
+        answers, end = [], 0
+        for seen, rows in asked.files:
+            start, end = end, end + len(rows)
+            answers.append(self.stages.answer(_joined(outputs[start:end], rows), seen))
+        return answers[0] if len(answers) == 1 else {"answers": answers}
+
+    def run(self, model: Model, requests: Sequence[Asked]) -> list[dict[str, Any]]:
+        """The answers of several requests, which the model runs together."""
+        outputs = iter(model.run([feeds for asked in requests for feeds in asked.feeds]))
+        return [self.answer(asked, [next(outputs) for _ in asked.feeds]) for asked in requests]
+
+    async def receive(self, request: Any) -> tuple[bytes, str]:
+        """The body of one of Starlette's requests, and its content type.
+
+        Raises:
+            StageError: It is larger than is taken; the rest of it isn't read.
+        """
+        most = self.stages.declared["limits"]["bytes"]
+        body = bytearray()
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > most:
+                raise StageError(f"the body has more than {most:,} bytes", "", 413)
+        return bytes(body), request.headers.get("content-type", "")
+
+    async def reply(self, body: bytes, content_type: str, run: Run) -> tuple[int, str]:
+        """HTTP's status and the JSON that answers a body."""
+        try:
+            asked = await asyncio.to_thread(self.read, body, content_type)
+        except REFUSED as error:
+            return refusal(error)
+        return 200, json.dumps(self.answer(asked, await run(asked.feeds)))
+
+    async def reply_to(self, request: Any, run: Run) -> tuple[int, str]:
+        """The same for one of Starlette's requests."""
+        try:
+            body, content_type = await self.receive(request)
+        except StageError as error:
+            return refusal(error)
+        return await self.reply(body, content_type, run)
+
+    @property
+    def openapi(self) -> dict[str, Any]:
+        """How OpenAPI describes a request's body."""
+        file = {"schema": {"type": "string", "format": "binary"}}
+        kinds = [f"{said}*" if said.endswith("/") else said
+                 for kind in self.stages.kinds for said in TYPES[kind]]  # fmt: skip
+        form = {"schema": {"type": "object", "additionalProperties": file["schema"]}}
+        content = {**dict.fromkeys(kinds, file), "multipart/form-data": form}
+        return {"requestBody": {"required": True, "content": content}}
+
+    def _pieces(self, feeds: Arrays) -> Iterator[tuple[Arrays, int]]:
+        """A file's arrays as requests that aren't too large, and the rows of each."""
+        own = {name for name in feeds if name not in self._constants}
+        name, first = next((name, feeds[name]) for name in feeds if name in own)
+        rows, shape = len(first), self.interface.inputs[name]["shape"]
+        single = len(shape) < first.ndim  # the model has no place for rows
+        if single or isinstance(shape[0], int):
+            most = 1 if single else shape[0]
+        else:
+            most = self.interface.max_batch or rows
+        for start in range(0, rows, most):
+            count = min(most, rows - start)
+            piece = {}
+            for name, array in feeds.items():
+                if name in own and (single or count < rows):
+                    array = array[start] if single else array[start : start + count]
+                elif name not in own and self.interface.max_batch and len(array) == 1:
+                    array = np.repeat(array, count, axis=0)
+                piece[name] = array
+            yield piece, count
+
+
+def refusal(error: Exception) -> tuple[int, str]:
+    """HTTP's status and the JSON for a client's mistake."""
+    return getattr(error, "status", 400), json.dumps({"error": str(error)})
+
+
+def _joined(parts: Sequence[Arrays], rows: Sequence[int]) -> Arrays:
+    """The outputs of a file's pieces as those of one run."""
+    if len(parts) == 1:
+        return parts[0]
+    made = {}
+    for name in parts[0]:
+        arrays = [part[name] for part in parts]
+        along = all(array.shape[:1] == (n,) for array, n in zip(arrays, rows, strict=True))
+        made[name] = np.concatenate(arrays) if along else np.stack(arrays)
+    return made
