@@ -129,7 +129,9 @@ def filled(
         notes += (
             f"{told}: {key} is {value!r} as written, and {base[key]!r} without that"
             for key, value in item.items()
-            if key in base and _plain(base[key]) != _plain(value)
+            if key in base
+            and base[key] != kind.model_fields[key].default
+            and _plain(base[key]) != _plain(value)
         )
     if problems:
         raise UsageError("what is prepared and answered isn't right", details=problems)

@@ -24,9 +24,9 @@ class Readme:
 
     Attributes:
         install, start, load, unload, scale, tls: How that is done; empty where it can't be.
-        ask: How users' files are sent; empty where the server prepares none.
         files: What its own files are, by name: ``("model.py", "the handler")``.
         notes: Lines on what was decided.
+        ask: How users' files are sent; empty where the server prepares none.
     """
 
     install: str = ""
@@ -35,9 +35,9 @@ class Readme:
     unload: str = ""
     scale: str = ""
     tls: str = ""
-    ask: str = ""
     files: Sequence[tuple[str, str]] = ()
     notes: Sequence[str] = field(default_factory=list)
+    ask: str = ""
 
     def sections(self) -> list[tuple[str, Markup]]:
         """Title and text of those that there are, whose lines stay lines."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageDraw, ImageFont
 
 import modelyard
 from tests.acceptance.cli import typed, written
@@ -96,3 +96,23 @@ def test_parts_that_nothing_joins_are_loaded_by_name(made: Path) -> None:
     said = typed("convert net.onnx --out one --no-bench", made)
     (made / "r.yaml").write_text("source: net.onnx\nflow: [net]\n")
     assert "a flow joins parts" in typed("run r.yaml", made, code=2).err and said
+
+
+@pytest.mark.slow
+def test_a_rendered_page_is_read(tmp_path: Path) -> None:
+    """By PP-OCRv4's detector and recognizer, as the recipe that comes along joins them."""
+    lines = [(40, 30, "Modelyard converts models"), (40, 110, "once and checks them"),
+             (60, 190, "INVOICE 2026-11-27"), (40, 260, "thank you")]  # fmt: skip
+    page = Image.new("RGB", (640, 320), "white")
+    font = ImageFont.load_default(28)
+    for x, y, text in lines:
+        ImageDraw.Draw(page).text((x, y), text, fill="black", font=font)
+    page.save(tmp_path / "page.png")
+    typed("run pp-ocrv4-read --out out", tmp_path)
+    with modelyard.load(tmp_path / "out") as flow:
+        found = flow(tmp_path / "page.png")["detect"]["boxes"]
+    read = [box["read"]["text"].replace(" ", "") for box in found]  # a narrow space may be missed
+    assert read == [text.replace(" ", "") for _, _, text in lines]
+    for box, (x, y, _) in zip(found, lines, strict=True):
+        left, top, right, bottom = box["box"]
+        assert left <= x + 8 and top <= y + 14 <= bottom and right > x + 100

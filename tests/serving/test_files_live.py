@@ -37,8 +37,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pixels = rng.integers(0, 256, (24, 20 + index, 3), np.uint8)
         Image.fromarray(pixels).save(folder / f"photos/{index}.jpg")
     (folder / "names.txt").write_text("\n".join(NAMES))
-    typed(f"convert cnn.onnx --samples photos --label-names names.txt --no-bench --image-mean 0.5 "
-          f"--image-std 0.25 --prepare server --serve {','.join(SERVERS)} --out out", folder)  # fmt: skip
+    options = "--label-names names.txt --no-bench --image-mean 0.5 --image-std 0.25"
+    servers = ",".join(SERVERS)
+    line = f"convert cnn.onnx --samples photos {options} --prepare server --serve {servers}"
+    typed(f"{line} --out out", folder)
     return folder
 
 
