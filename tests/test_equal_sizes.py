@@ -4,7 +4,7 @@ import onnx
 import onnx_ir
 import pytest
 
-from converter.ir.equal_sizes import name_equal_sizes
+from converter.ir.equal_sizes import name_equal_sizes, name_unknown
 
 HEADER = '<ir_version: 9, opset_import: ["" : 20]> '
 
@@ -61,3 +61,16 @@ def test_what_operators_ask_for(
 def test_an_input_s_size_is_never_taken_away() -> None:
     found = named("float[n, 4] x, float[m, 4] w", "a = Concat<axis=1>(x, w)", a=["k", 8])
     assert found["a"] in (["n", 8], ["m", 8])
+
+
+def test_a_name_that_an_earlier_inference_made_up_is_another_s() -> None:
+    """Two counts of what isn't zero: the second one is called as inference calls the first."""
+    text = HEADER + "g (float[n] x, float[n] y) => (int64[a, b] end) "
+    text += "{ c = NonZero(x) d = NonZero(y) end = Concat<axis = 1>(c, d) }"
+    model = onnx_ir.from_proto(onnx.parser.parse_model(text))
+    values = {value.name: value for node in model.graph for value in node.outputs}
+    values["c"].shape = onnx_ir.Shape([1, None])
+    values["d"].shape = onnx_ir.Shape([1, "unk__0"])
+    name_unknown(model)
+    first, second = (str((values[name].shape or ())[1]) for name in "cd")
+    assert first not in ("None", second) and second == "unk__0"

@@ -17,12 +17,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count
 
 import onnx_ir
 
 from converter.ir.edit import all_nodes, constant, is_op
 from converter.ir.facts import BROADCASTS, RECURRENT, RESHAPES
-from converter.ir.inference import infer
+from converter.ir.inference import MADE_UP, infer
 
 _ROUNDS = 8
 
@@ -130,15 +131,18 @@ class EqualSizes:
 
 def name_unknown(model: onnx_ir.Model) -> None:
     """Names dimensions; shapes of values stay as they are otherwise."""
-    if not any(_has_unnamed(value) for node in all_nodes(model) for value in node.outputs):
+    values = [value for node in all_nodes(model) for value in node.outputs]
+    if not any(map(_has_unnamed, values)):
         return
+    taken = {dim.value for v in values for dim in v.shape or () if not isinstance(dim, int)}
+    fresh: dict[str, str] = {}  # inference makes up names that an earlier one has made up, too
     for value, known in infer(model, made_up=True).items():
         own, named = value.shape, known.shape
         if own is None or named is None or len(own) != len(named):
             continue
-        if any(not isinstance(dim, int) and dim.value is None for dim in own):
+        if _has_unnamed(value):
             pairs = zip(own, named, strict=True)
-            value.shape = onnx_ir.Shape([_known_of(old, new) for old, new in pairs])
+            value.shape = onnx_ir.Shape([_known_of(old, new, taken, fresh) for old, new in pairs])
 
 
 def _has_unnamed(value: onnx_ir.Value) -> bool:
@@ -148,9 +152,22 @@ def _has_unnamed(value: onnx_ir.Value) -> bool:
 
 
 def _known_of(
-    old: int | onnx_ir.SymbolicDim, new: int | onnx_ir.SymbolicDim
-) -> int | onnx_ir.SymbolicDim:
-    return new if not isinstance(old, int) and old.value is None else old
+    old: int | onnx_ir.SymbolicDim,
+    new: int | onnx_ir.SymbolicDim,
+    taken: set[str | None],
+    fresh: dict[str, str],
+) -> int | str | onnx_ir.SymbolicDim | None:
+    """The dimension, where it has no name that of inference; ``fresh`` has another for those that
+    it made up and that are ``taken``."""
+    if isinstance(old, int) or old.value is not None:
+        return old
+    name = None if isinstance(new, int) else new.value
+    if name is None or not name.startswith(MADE_UP) or name not in taken:
+        return new
+    if name not in fresh:
+        numbers = (f"{name}_{number}" for number in count(1))
+        fresh[name] = next(other for other in numbers if other not in taken)
+    return fresh[name]
 
 
 def name_equal_sizes(model: onnx_ir.Model) -> None:

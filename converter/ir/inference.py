@@ -13,6 +13,9 @@ from converter.ir.weight_placeholders import without_weights
 
 _WITHHELD = 1 << 16
 
+MADE_UP = "unk__"
+"""How the symbols begin that ONNX's inference makes up."""
+
 
 @dataclass(frozen=True)
 class Inferred:
@@ -103,7 +106,7 @@ def _known(shape: onnx_ir.Shape | None) -> onnx_ir.Shape | None:
     dims: list[int | str | None] = []
     for dim in shape:
         name = dim if isinstance(dim, int) else dim.value
-        made_up = isinstance(name, str) and name.startswith("unk__")
+        made_up = isinstance(name, str) and name.startswith(MADE_UP)
         dims.append(None if made_up else name)
     return onnx_ir.Shape(dims)
 
