@@ -54,6 +54,8 @@ def joined(
         parts=parts,
         flow=list(flow),
     )
+    if flow:
+        made.warn("The flow was not checked as a whole: each of its parts was, by itself.")
     for name, part in failed.items():
         made.warn(f"NOT CONVERTED: {name}: {part.failed}", loud=True)
     return made
