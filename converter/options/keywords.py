@@ -59,7 +59,7 @@ class Keywords(TypedDict, total=False):
     labels: Text | None
     label_names: Text | None
     answer: Mapping[str, Any] | Sequence[Mapping[str, Any]]
-    prepare: Literal["graph", "server"] | Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
+    prepare: Literal["graph", "server"] | Mapping[str, Any] | Sequence[Mapping[str, Any] | str] | None
     image_size: Text | None
     image_resize: Text | None
     image_crop: Literal["center", "none"]

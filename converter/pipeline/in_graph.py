@@ -175,7 +175,8 @@ def put_in_graph(model: Model, request: Request, *, whole: bool) -> InGraph:
     _require_something(before)
     model.graph = UpgradeOpset()(model.graph).model
     spec = next((s for s in model.inputs if picture and s.name == picture.input), None)
-    placed, size = None, (None, None)
+    placed = None
+    size: tuple[int | None, int | None] = (None, None)
     places = any(isinstance(item, Masks | Keypoints) for item in before.answer)
     whole = whole and picture is not None and not places  # whose places are the resized picture's
     if picture is not None and spec is not None:

@@ -206,8 +206,8 @@ class _Picture:
             at = np.array([axis], np.int64)
             step, count = b.op("Gather", steps, at), b.op("Gather", self._value(before), at)
             others = b.op("Expand", step, b.op("Sub", count, np.array([1], np.int64)))
-            first = b.op("Mul", step, np.float64(0.5))
-            sums = b.op("CumSum", b.op("Concat", first, others, axis=0), np.int64(0))
+            first = b.op("Mul", step, np.array(0.5, np.float64))
+            sums = b.op("CumSum", b.op("Concat", first, others, axis=0), np.array(0, np.int64))
             x = b.op("Gather", x, b.cast(b.op("Floor", sums), DataType.INT64), axis=axis + 1)
         return x
 
@@ -237,17 +237,17 @@ class _Picture:
     def _cut(self, x: Value, before: Array | Value, wanted: Array) -> tuple[Value, Value]:
         b = self.build
         left = b.cast(b.op("Sub", before, wanted), DataType.FLOAT)
-        start = b.cast(b.op("Round", b.op("Mul", left, np.float32(0.5))), DataType.INT64)
+        start = b.cast(b.op("Round", b.op("Mul", left, np.array(0.5, np.float32))), DataType.INT64)
         x = b.op("Slice", x, start, b.op("Add", start, wanted), np.array([1, 2], np.int64))
         return x, b.op("Neg", start)
 
     def _filled(self, x: Value, before: Array | Value, wanted: Array) -> tuple[Value, Value]:
         b = self.build
         left = b.op("Sub", wanted, before)
-        half = b.op("Mul", b.cast(left, DataType.DOUBLE), np.float64(0.5))
-        start = b.cast(b.op("Round", b.op("Sub", half, np.float64(0.1))), DataType.INT64)
+        half = b.op("Mul", b.cast(left, DataType.DOUBLE), np.array(0.5, np.float64))
+        start = b.cast(b.op("Round", b.op("Sub", half, np.array(0.1, np.float64))), DataType.INT64)
         pads = b.op("Concat", start, b.op("Sub", left, start), axis=0)
-        grey = np.uint8(self.picture.fill or 0)
+        grey = np.array(self.picture.fill or 0, np.uint8)
         return b.op("Pad", x, pads, grey, np.array([1, 2], np.int64)), start
 
     def valued(self, x: Value) -> Value:
@@ -277,7 +277,9 @@ class _Picture:
         if spec.scale is None:
             return b.cast(x, dtype)
         zero = np.array(spec.zero_point or 0, dtype.numpy())
-        return b.op("QuantizeLinear", b.cast(x, DataType.FLOAT), np.float32(spec.scale), zero)
+        return b.op(
+            "QuantizeLinear", b.cast(x, DataType.FLOAT), np.array(spec.scale, np.float32), zero
+        )
 
 
 def _by_channel(values: Array, first: bool) -> Array:
