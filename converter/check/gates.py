@@ -130,8 +130,12 @@ class Limits:
             precision: The artifact's.
             arithmetic: ``int8`` where the source itself computes in integers: two runtimes
                 round them differently, so no artifact of it can be closer than int8's limit.
+                ``pixels`` where pictures are resized to 8-bit pixels: two implementations round
+                some of these to the other side, so none can be closer than fp16's limit.
         """
         judged_as = "int8" if arithmetic == "int8" else precision
+        if arithmetic == "pixels" and precision == "fp32":
+            judged_as = "fp16"
         io_dtype = io_dtype_of(request, precision)
         if io_dtype not in NARROW:  # integers are compared as the real numbers they stand for
             io_dtype = "float32"

@@ -49,8 +49,8 @@ def _type(name: str, hint: object) -> str:
     option = options().get(name)
     optional = " | None" if text.endswith(" | None") else ""
     text = text.removesuffix(" | None")
-    if name == "prepare":  # or how, which a recipe writes under the same key
-        optional = f" | {_WRITTEN}{optional}"
+    if name == "prepare":  # or how, which a recipe writes under the same key; or both
+        optional = f" | {_WRITTEN[:-1]} | str]{optional}"
     if option and option.choices:
         return f"Literal[{', '.join(map(repr, option.choices))}]{optional}".replace("'", '"')
     if text.startswith("dict[str, "):

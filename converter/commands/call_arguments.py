@@ -47,7 +47,7 @@ class Given:
 
     def __enter__(self) -> Given:
         with self._stack:  # what was opened goes again where a value can't be used
-            named = dict(as_written(name, value) for name, value in self._values.items())
+            named = dict(item for pair in self._values.items() for item in as_written(*pair))
             self.options = {name: self._plain(name, v) for name, v in named.items()}
             self.listener = self._stack.enter_context(_listening(self._listener, self._progress))
             self._stack = self._stack.pop_all()

@@ -60,7 +60,9 @@ class Keywords(TypedDict, total=False):
     label_names: Text | None
     answer: Mapping[str, Any] | Sequence[Mapping[str, Any]]
     flow: Sequence[Any]
-    prepare: Literal["graph", "server"] | Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
+    prepare: (
+        Literal["graph", "server"] | Mapping[str, Any] | Sequence[Mapping[str, Any] | str] | None
+    )
     image_size: Text | None
     image_resize: Text | None
     image_crop: Literal["center", "none"]

@@ -3,7 +3,7 @@ and one value where a list has one."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -40,25 +40,29 @@ def fields_of(written: Mapping[str, Any], where: str) -> tuple[dict[str, Any], d
     values: dict[str, Any] = {}
     spelled: dict[str, str] = {}
     for key, value in written.items():
-        name, no = field_of(key)
-        name, value = as_written(name, value)
-        if name in values:
-            raise UsageError(f"{where} has {spelled[name]} and {key}, which are one option")
-        if no and not isinstance(value, bool):
-            raise UsageError(f"{where} has {key}: {value!r}; it is true or false")
-        spelled[name] = key
-        values[name] = not value if no else _fitted(name, value)
+        written_as, no = field_of(key)
+        for name, given in as_written(written_as, value):
+            if name in values:
+                raise UsageError(f"{where} has {spelled[name]} and {key}, which are one option")
+            if no and not isinstance(given, bool):
+                raise UsageError(f"{where} has {key}: {given!r}; it is true or false")
+            spelled[name] = key
+            values[name] = not given if no else _fitted(name, given)
     return values, spelled
 
 
-def as_written(name: str, value: Any) -> tuple[str, Any]:
-    """A field and its value: ``prepare`` says where, by a word; or how, by a mapping or a list of
-    such, which is the field ``preparation``."""
-    if name not in ("prepare", "answer"):
-        return name, value
-    if isinstance(value, Mapping):
+def as_written(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """Fields and their values: ``prepare`` says where, by a word; how, by a mapping or a list of
+    such, which is the field ``preparation``; or both, by a list that has a word, too."""
+    if isinstance(value, Mapping) and name in ("prepare", "answer"):
         value = [dict(value)]
-    return ("preparation" if name == "prepare" and isinstance(value, list) else name), value
+    if name != "prepare" or not isinstance(value, list):
+        yield name, value
+        return
+    words = [item for item in value if isinstance(item, str)]
+    if words:
+        yield name, words[0] if len(words) == 1 else words
+    yield "preparation", [item for item in value if not isinstance(item, str)]
 
 
 @cache

@@ -16,7 +16,15 @@ from converter.check.sums import are_best
 from converter.errors import ModelError, UsageError
 from converter.ir.model import TensorSpec
 from converter.pipeline.work import IN_GRAPH, SIZES
-from converter.preparation.declared import Boxes, Classes, Declaration, Embedding, Picture
+from converter.preparation.declared import (
+    Boxes,
+    Classes,
+    Declaration,
+    Embedding,
+    Keypoints,
+    Masks,
+    Picture,
+)
 from converter.protocols.wrapped import WrappedSession, WrappedSource
 
 if TYPE_CHECKING:
@@ -28,6 +36,9 @@ if TYPE_CHECKING:
     from converter.runtime.session import Arrays, Session
 
     Array = np.ndarray[Any, Any]
+
+_ABLE = (Picture, Classes, Boxes, Embedding)
+"""What operators do."""
 
 _OUTSIDE = {
     "picture": "decoding pictures and turning them upright (EXIF)",
@@ -83,6 +94,20 @@ class InGraph:
         """How a picture becomes the source's input."""
         return next((item for item in self.before.prepare if isinstance(item, Picture)), None)
 
+    @property
+    def told(self) -> list[str]:
+        """What the graph does, and what stays outside, a line each."""
+        able = (*self.after.prepare, *self.after.answer)
+        fused = {item.kind: item.fused for item in able if isinstance(item, _ABLE) and item.fused}
+        outside = [_OUTSIDE[item.kind] for item in self.after.prepare]
+        if self.picture is not None and not self.whole:
+            outside.append("resizing and cutting them to the model's size")
+        rest = (item for item in self.after.answer if not isinstance(item, _ABLE))
+        outside += (f"making {item.kind} of {item.output}" for item in rest)
+        inside = "; ".join(f"{kind}: {', '.join(steps)}" for kind, steps in fused.items())
+        lines = [f"in the graph (--prepare graph): {inside}"]
+        return [*lines, f"outside of it: {', '.join(outside)}"] if outside else lines
+
 
 class InGraphSource(WrappedSource):
     """A source whose model has its preparation and answers in its graph.
@@ -105,7 +130,7 @@ class InGraphSource(WrappedSource):
     @property
     def warnings(self) -> Sequence[str]:
         """The source's, and what the graph does and doesn't."""
-        return [*super().warnings, *(self.known.after.notes if self.known else ())]
+        return [*super().warnings, *(self.known.told if self.known else ())]
 
     def parse(self) -> Model:
         """The source's model, changed.
@@ -150,15 +175,17 @@ def put_in_graph(model: Model, request: Request, *, whole: bool) -> InGraph:
     _require_something(before)
     model.graph = UpgradeOpset()(model.graph).model
     spec = next((s for s in model.inputs if picture and s.name == picture.input), None)
-    placed, size = None, (None, None)
-    whole = whole and picture is not None
+    placed = None
+    size: tuple[int | None, int | None] = (None, None)
+    places = any(isinstance(item, Masks | Keypoints) for item in before.answer)
+    whole = whole and picture is not None and not places  # whose places are the resized picture's
     if picture is not None and spec is not None:
         size = picture.height, picture.width
         placed = put_picture(model, picture, spec, whole=whole)
     answers = put_answers(model, before.answer, placed, size)
     left = [_left(item, whole) if isinstance(item, Picture) else item for item in before.prepare]
-    made = InGraph(before, Declaration(prepare=tuple(left), answer=tuple(answers)), spec, whole)
-    made = replace(made, after=made.after.model_copy(update={"notes": tuple(_notes(made))}))
+    after = Declaration(prepare=tuple(left), answer=tuple(answers), notes=before.notes)
+    made = InGraph(before, after, spec, whole)
     model.source[IN_GRAPH] = made.noted()
     if whole:
         sides = [dim for dim in _shape_of(model, picture) if isinstance(dim, str)]
@@ -206,19 +233,6 @@ def _left(picture: Picture, whole: bool) -> Picture:
     return picture.model_copy(update={**known, "fused": tuple(fused)})
 
 
-def _notes(made: InGraph) -> list[str]:
-    """What the graph does, and what stays outside."""
-    inside = [(item, item.fused) for item in (*made.after.prepare, *made.after.answer)
-              if isinstance(item, Picture | Classes | Boxes | Embedding)]  # fmt: skip
-    outside = [_OUTSIDE[item.kind] for item in made.after.prepare]
-    if made.picture is not None and not made.whole:
-        outside.append("resizing and cutting them to the model's size")
-    outside += (f"making {item.kind} of {item.output}" for item in made.after.answer
-                if not isinstance(item, Classes | Boxes | Embedding))  # fmt: skip
-    told = "; ".join(f"{item.kind}: {', '.join(fused)}" for item, fused in inside if fused)
-    return [f"in the graph (--prepare graph): {told}", f"outside of it: {', '.join(outside)}"]
-
-
 class StagedSession(WrappedSession):
     """A session that takes pictures and gives answers, as stages make them outside of it.
 
@@ -238,6 +252,13 @@ class StagedSession(WrappedSession):
     def inputs(self) -> tuple[TensorSpec, ...]:
         """The inputs, pictures as pixels."""
         return tuple(self._pixels(spec) for spec in super().inputs)
+
+    @property
+    def runtime(self) -> dict[str, Any]:
+        """The framework's; what is resized is rounded to 8 bits."""
+        found = super().runtime
+        rounds = self._known.whole and not found.get("arithmetic")
+        return {**found, "arithmetic": "pixels"} if rounds else found
 
     def _pixels(self, spec: TensorSpec) -> TensorSpec:
         known, shape = self._known, spec.shape

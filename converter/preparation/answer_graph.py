@@ -23,7 +23,7 @@ Array = np.ndarray[Any, Any]
 Value = onnx_ir.Value
 DataType = onnx_ir.DataType
 
-LEAST = np.float32(-3e38)
+LEAST = np.array(-3e38, np.float32)
 """The score of a box as a class that it isn't."""
 
 _ACTIVATIONS = {"softmax": "Softmax", "sigmoid": "Sigmoid"}
@@ -87,7 +87,7 @@ def _put_classes(model: Model, known: Classes) -> Classes:
         return known
     b = _behind(model, value)
     x = b.cast(value, DataType.FLOAT)
-    fused = []
+    fused: list[str] = []
     if known.activation:
         x = _activated(b, x, known.activation)
         fused.append(known.activation)
@@ -118,14 +118,15 @@ def _put_embedding(model: Model, known: Embedding) -> Embedding:
         raise _refused(f"how many axes {known.output} has isn't known")
     mask = next((v for v in model.graph.graph.inputs if v.name == known.mask), None)
     b = _behind(model, value)
-    x, fused = b.cast(value, DataType.FLOAT), []
+    fused: list[str] = []
+    x = b.cast(value, DataType.FLOAT)
     if known.pool != "none":
         fused.append(known.pool)
         x = _pooled(b, x, known.pool, mask)
     if known.normalize:
         fused.append("normalize")
         x = x if rank(x) == 2 else b.op("Flatten", x, axis=1)
-        length = b.op("Max", b.reduce("ReduceL2", x, [1]), np.float32(1e-12))
+        length = b.op("Max", b.reduce("ReduceL2", x, [1]), np.array(1e-12, np.float32))
         x = b.op("Div", x, length)
     b.put([x])
     b.node.outputs[0].shape = x.shape
@@ -211,7 +212,7 @@ class _Boxes:
         corners = b.op("Gather", corners, kept, axis=0)
         if self.placed is not None:
             ends = b.cast(self._twice(self.placed.size), DataType.FLOAT)
-            corners = b.op("Min", b.op("Max", corners, np.float32(0)), ends)
+            corners = b.op("Min", b.op("Max", corners, np.array(0, np.float32)), ends)
         return [corners, best, b.op("Gather", index, kept)]
 
     def _matrix(self, x: Value) -> Value:
@@ -269,7 +270,7 @@ class _Boxes:
             "yxyx": lambda: (two, one, four, three),
             "xywh": lambda: (one, two, b.op("Add", one, three), b.op("Add", two, four)),
             "cxcywh": lambda: tuple(
-                b.op(op, middle, b.op("Mul", side, np.float32(0.5)))
+                b.op(op, middle, b.op("Mul", side, np.array(0.5, np.float32)))
                 for op in ("Sub", "Add")
                 for middle, side in ((one, three), (two, four))
             ),
@@ -298,13 +299,13 @@ class _Boxes:
         """The numbers of the boxes that are kept, [found]."""
         b, known = self.b, self.known
         if known.iou is None:
-            above = b.op("GreaterOrEqual", score, np.float32(known.threshold))
+            above = b.op("GreaterOrEqual", score, np.array(known.threshold, np.float32))
             return b.squeeze(b.op("NonZero", above), [0])
         if not count:
             raise _refused("how many classes boxes have isn't known: give their labels")
         own = b.op("Equal", b.unsqueeze(index, [0]), np.arange(count, dtype=np.int64)[:, None])
         by_class = b.op("Where", own, b.unsqueeze(score, [0]), LEAST)
-        below = np.nextafter(np.float32(known.threshold), np.float32(-np.inf))
+        below = np.nextafter(np.array(known.threshold, np.float32), np.array(-np.inf, np.float32))
         found = b.op(
             "NonMaxSuppression", b.unsqueeze(corners, [0]), b.unsqueeze(by_class, [0]),
             np.array([known.most], np.int64), np.array([known.iou], np.float32), below.reshape(1),

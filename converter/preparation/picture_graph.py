@@ -28,11 +28,10 @@ Value = onnx_ir.Value
 DataType = onnx_ir.DataType
 
 _MODES: Mapping[str, Mapping[str, Any]] = {
-    "nearest": {"mode": "nearest", "nearest_mode": "round_prefer_ceil"},
     "bilinear": {"mode": "linear", "antialias": 1, "exclude_outside": 1},
     "bicubic": {"mode": "cubic", "antialias": 1, "exclude_outside": 1, "cubic_coeff_a": -0.5},
 }
-"""Resize's attributes by Pillow's filters."""
+"""Resize's attributes by Pillow's filters, but for ``nearest``."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +57,10 @@ def require_expressible(picture: Picture) -> None:
     """
     sizes = picture.height, picture.width
     problem = ""
-    if picture.interpolation not in _MODES:
+    if picture.interpolation not in (*_MODES, "nearest"):
         problem = f"ONNX's Resize has no filter {picture.interpolation}"
+    elif picture.color in ("rgba", "bgra") and picture.interpolation != "nearest":
+        problem = "Pillow resizes what is transparent by how much it is, and Resize doesn't"
     elif (sizes[0] is None) != (sizes[1] is None):
         problem = "the model's picture has a free height or width, and not both"
     elif picture.fill is None and _is_cut(picture):
@@ -167,7 +168,10 @@ class _Picture:
         outer = [b.size(x, 0), b.size(x, 3)]
         free = not wanted.all()
         sizes = list(before) if isinstance(before, np.ndarray) else [None, None]
-        x = b.op("Resize", x, None, None, before, axes=[1, 2], **_MODES[known.interpolation])
+        if known.interpolation == "nearest":
+            x = self._nearest(x, size, before)
+        else:
+            x = self._resized(x, size, before)
         x.shape = onnx_ir.Shape([plain(outer[0]), *map(_number, sizes), plain(outer[1])])
         scale = b.op("Div", *(b.cast(self._value(v), DataType.FLOAT) for v in (before, size)))
         if free or (known.fill is None and not _is_cut(known)):
@@ -178,6 +182,34 @@ class _Picture:
             x, offset = self._cut(x, before, wanted)
         x = b.reshape(x, [outer[0], *map(int, wanted), outer[1]])
         return x, Placed(size, scale, b.cast(offset, DataType.FLOAT))
+
+    def _resized(self, x: Value, size: Value, before: Array | Value) -> Value:
+        """Antialiased. ONNX Runtime resizes along rows first, and so does Pillow, but for heights
+        that shrink by more than twice as much as widths (``ImagingResampleInner``, 13.0)."""
+        b, mode = self.build, _MODES[self.picture.interpolation]
+        height, width = (np.array([axis], np.int64) for axis in (0, 1))
+        less = b.op("Sub", size, before)
+        lower, narrower = b.op("Gather", less, height), b.op("Gather", less, width)
+        most = b.op("Max", b.op("Add", narrower, narrower), np.array([0], np.int64))
+        ends = (b.op("Gather", self._value(v), height) for v in (before, size))
+        rows = b.op("Where", b.op("Greater", lower, most), *ends)
+        shape = [plain(item) for item in b.sizes(x)]
+        x = b.op("Resize", x, None, None, rows, axes=[1], **mode)
+        x.shape = onnx_ir.Shape([shape[0], None, *shape[2:]])
+        return b.op("Resize", x, None, None, before, axes=[1, 2], **mode)
+
+    def _nearest(self, x: Value, size: Value, before: Array | Value) -> Value:
+        """Rows and columns that are taken as Pillow takes them: it adds steps up."""
+        b = self.build
+        steps = b.op("Div", *(b.cast(self._value(v), DataType.DOUBLE) for v in (size, before)))
+        for axis in (0, 1):
+            at = np.array([axis], np.int64)
+            step, count = b.op("Gather", steps, at), b.op("Gather", self._value(before), at)
+            others = b.op("Expand", step, b.op("Sub", count, np.array([1], np.int64)))
+            first = b.op("Mul", step, np.array(0.5, np.float64))
+            sums = b.op("CumSum", b.op("Concat", first, others, axis=0), np.array(0, np.int64))
+            x = b.op("Gather", x, b.cast(b.op("Floor", sums), DataType.INT64), axis=axis + 1)
+        return x
 
     def _value(self, operand: Array | Value) -> Value:
         value = self.build.value(operand)
@@ -205,17 +237,17 @@ class _Picture:
     def _cut(self, x: Value, before: Array | Value, wanted: Array) -> tuple[Value, Value]:
         b = self.build
         left = b.cast(b.op("Sub", before, wanted), DataType.FLOAT)
-        start = b.cast(b.op("Round", b.op("Mul", left, np.float32(0.5))), DataType.INT64)
+        start = b.cast(b.op("Round", b.op("Mul", left, np.array(0.5, np.float32))), DataType.INT64)
         x = b.op("Slice", x, start, b.op("Add", start, wanted), np.array([1, 2], np.int64))
         return x, b.op("Neg", start)
 
     def _filled(self, x: Value, before: Array | Value, wanted: Array) -> tuple[Value, Value]:
         b = self.build
         left = b.op("Sub", wanted, before)
-        half = b.op("Mul", b.cast(left, DataType.DOUBLE), np.float64(0.5))
-        start = b.cast(b.op("Round", b.op("Sub", half, np.float64(0.1))), DataType.INT64)
+        half = b.op("Mul", b.cast(left, DataType.DOUBLE), np.array(0.5, np.float64))
+        start = b.cast(b.op("Round", b.op("Sub", half, np.array(0.1, np.float64))), DataType.INT64)
         pads = b.op("Concat", start, b.op("Sub", left, start), axis=0)
-        grey = np.uint8(self.picture.fill or 0)
+        grey = np.array(self.picture.fill or 0, np.uint8)
         return b.op("Pad", x, pads, grey, np.array([1, 2], np.int64)), start
 
     def valued(self, x: Value) -> Value:
@@ -245,7 +277,9 @@ class _Picture:
         if spec.scale is None:
             return b.cast(x, dtype)
         zero = np.array(spec.zero_point or 0, dtype.numpy())
-        return b.op("QuantizeLinear", b.cast(x, DataType.FLOAT), np.float32(spec.scale), zero)
+        return b.op(
+            "QuantizeLinear", b.cast(x, DataType.FLOAT), np.array(spec.scale, np.float32), zero
+        )
 
 
 def _by_channel(values: Array, first: bool) -> Array:

@@ -152,9 +152,8 @@ class Comparison:
         self.samples += 1
         known = {name: np.asarray(array) for name, array in found.items()}
         for top in self.tops:
-            best, index = known.pop(top["best"], None), known.pop(top["index"], None)
-            missing = best is None or index is None or top["of"] not in known
-            if missing or not are_best(known[top["of"]], best, index):
+            best, index = (known.pop(top[key], np.empty(0)) for key in ("best", "index"))
+            if not best.size or not are_best(known.get(top["of"], best), best, index):
                 self.strange.append(f"{top['best']} aren't the best {top['of']}")
         self.strange += [f"{name} is missing on {sample}" for name in expected if name not in known]
         self.strange += [f"{name} is none of the model's" for name in known if name not in expected]
