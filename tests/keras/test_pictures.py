@@ -1,4 +1,4 @@
-"""What a Keras model says of pictures: layers in it that scale pixels, names of keras.applications."""
+"""What a Keras model says of pictures: layers that scale pixels, names of keras.applications."""
 
 from __future__ import annotations
 
