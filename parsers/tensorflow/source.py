@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from converter.errors import UsageError
 from converter.options.inputs import InputSpec, fixed_to_one, parse_inputs, with_batch
 from converter.options.request import Request
+from converter.preparation.suggested import IMAGES, Suggested
 from converter.runtime.frameworks import Framework
 from converter.runtime.interpreter import interpreter
 from converter.runtime.session import Progress
@@ -94,7 +95,23 @@ class TensorFlowSource:
         for spec in model.inputs:
             if spec.rank == 4:
                 model.describe(spec.name, layout=layouts.get(4))
+        model.source |= self._pictures(model)
         return model
+
+    def _pictures(self, model: Model) -> dict[str, Any]:
+        """How pictures become the only input, for ``Model.source``, where the model says so."""
+        said = self._loaded["pictures"]
+        shape = model.inputs[0].shape or () if len(model.inputs) == 1 else ()
+        if not said or len(shape) != 4:
+            return {}
+        if "image_mean" in said["images"] and 3 not in (shape[1], shape[3]):
+            return {}
+        origins = {"prepare (picture)": said["origin"]}
+        told = " ".join(f"--{n.replace('_', '-')} {v}" for n, v in said["images"].items())
+        self._warnings.append(
+            f"images are prepared as {said['origin']} says, where no option says otherwise: {told}"
+        )
+        return {IMAGES: said["images"], **Suggested(origins=origins).told()}
 
     def reference(self) -> WorkerSession:
         """The model in TensorFlow, as its graph."""

@@ -13,7 +13,9 @@ from PIL import Image
 
 import modelyard
 from tests.huggingface.models import save
+from tests.huggingface.test_sentence import sentence_folder
 from tests.huggingface.test_texts import with_tokenizer
+from zoo import catalogue
 
 
 def notes_of(folder: Path) -> str:
@@ -118,3 +120,43 @@ def test_what_no_sound_says_is_told(tmp_path: Path) -> None:
     )
     modelyard.convert(tmp_path / "net", out=tmp_path / "out", bench=False)
     assert "a spectrogram (ASTFeatureExtractor)" in notes_of(tmp_path / "out")
+
+
+def mean_of_tokens(folder: Path, texts: list[str]) -> np.ndarray:
+    """What transformers makes of texts: the mean of their tokens' vectors, of length 1."""
+    import torch
+    import transformers
+
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    model = transformers.AutoModel.from_pretrained(folder).eval()
+    rows = []
+    for text in texts:
+        with torch.no_grad():
+            hidden = model(**tokenizer(text, return_tensors="pt")).last_hidden_state
+        rows.append(torch.nn.functional.normalize(hidden.mean(1), dim=1)[0].numpy())
+    return np.array(rows)
+
+
+@pytest.mark.slow
+def test_minilm_takes_sentences(tmp_path: Path) -> None:
+    """Pooled and brought to length 1 in the graph, as the folder's modules.json says."""
+    folder = catalogue.fetch_model("minilm", offline=True)["model"]
+    modelyard.convert(folder, bench=False, out=tmp_path / "out")
+    texts = ["The cat sleeps on the warm roof.", "A feline dozes.", "Trains leave every hour."]
+    with modelyard.load(tmp_path / "out") as net:
+        found = [answer.told["embedding"] for answer in net(texts)]
+        assert net(texts[0]).told["embedding"] == pytest.approx(found[0], abs=1e-5)
+    np.testing.assert_allclose(found, mean_of_tokens(folder, texts), atol=1e-5)
+    assert np.dot(found[0], found[1]) > np.dot(found[0], found[2])
+    assert "answer (embedding): from modules.json" in notes_of(tmp_path / "out")
+
+
+def test_tokens_are_pooled_as_modules_json_says(tmp_path: Path) -> None:
+    """For who asks for the tokens' own vectors."""
+    folder = sentence_folder(tmp_path / "net", {"pooling_mode_mean_tokens": True}, "Normalize")
+    with_tokenizer(folder)
+    modelyard.convert(folder, task="feature-extraction", bench=False, out=tmp_path / "out")
+    texts = ["the cat sees", "a cow, the dog"]
+    with modelyard.load(tmp_path / "out") as net:
+        found = [answer.told["embedding"] for answer in net(texts)]
+    np.testing.assert_allclose(found, mean_of_tokens(folder, texts), atol=1e-5)

@@ -22,6 +22,7 @@ from ...worker.packages import require
 from . import archive as keras_archive
 from . import config as keras_config
 from . import patches as keras_patches
+from . import pictures
 from . import upgrade as keras_upgrade
 
 _KERAS_PLACES = (
@@ -175,6 +176,7 @@ def as_opened(keras: Any, model: Any, layout: str) -> Opened:
         outputs=outputs,
         parameters=int(model.count_params()),
         layout=layout,
+        pictures=pictures.found(str(model.name), layers_of(model)),
         keep=model,
     )
 

@@ -59,8 +59,8 @@ class TensorFlowBackend(FrameworkBackend):
 
         Of the others, `signature`, `inputs`, `outputs`, `constants` and `weights` say what of it is
         meant. Returns {kind, class, parameters, signature, signatures, inputs, outputs,
-        own_outputs, tags, layout, warnings, mode, onednn}; a None in a shape is free, and a shape
-        of None unknown. own_outputs are the outputs before any were chosen or renamed.
+        own_outputs, tags, layout, pictures, warnings, mode, onednn}; a None in a shape is free, and
+        a shape of None unknown. own_outputs are the outputs before any were chosen or renamed.
         """
         self._import_framework()
         self._model = self._traced = None
@@ -83,6 +83,7 @@ class TensorFlowBackend(FrameworkBackend):
             "own_outputs": own,
             "tags": opened.tags,
             "layout": opened.layout,
+            "pictures": opened.pictures,
             "warnings": opened.warnings,
             "mode": "graph",
             "onednn": _has_onednn(),

@@ -26,7 +26,8 @@ class Opened:
     `function` takes tensors in the order of `inputs` and returns a flat sequence of tensors in
     the order of `outputs`; it can be traced by `tf.function` and called eagerly. Whatever it
     needs to stay alive is in `keep`. `layout` is "channels_last" or "channels_first" where the
-    file says so. `parameters` counts the weights.
+    file says so. `parameters` counts the weights. `pictures` is what is known of how pictures
+    become the input: `images`, fields of a request, and `origin`, what says them.
     """
 
     kind: str
@@ -39,4 +40,5 @@ class Opened:
     signatures: list[str] = field(default_factory=list)
     tags: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    pictures: dict[str, Any] = field(default_factory=dict)
     keep: Any = None
