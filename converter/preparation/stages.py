@@ -15,6 +15,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import re
 import struct
 import zlib
 from base64 import b64encode
@@ -42,6 +43,9 @@ one, it runs Ghostscript."""
 
 MOST_PIXELS = 178_956_970
 """Where Pillow refuses to decode a picture."""
+
+MOST_RATE = 96_000
+"""Values a second, all channels together, of the longest sound that is taken."""
 
 FILTERS = {"nearest": 0, "lanczos": 1, "bilinear": 2, "bicubic": 3}
 """Pillow's numbers."""
@@ -513,8 +517,11 @@ def read_sound(
                     "Cut it first.",
                     413,
                 )
+            _check_sound(file, name, longest)
             wave = file.read(dtype="float32", always_2d=True)
-    except (soundfile.SoundFileError, TypeError, OSError) as error:
+            if len(wave) < file.frames and file.format != "MP3":  # whose length is a guess
+                raise StageError(f"{name} is cut short", "Send all of it.")
+    except (soundfile.SoundFileError, TypeError, OSError, ZeroDivisionError) as error:
         raise StageError(f"{name} can't be read as a sound: {_one_line(error)}") from error
     if not len(wave):
         raise StageError(f"{name} holds no sound")
@@ -524,6 +531,23 @@ def read_sound(
     if known["normalize"]:  # as Wav2Vec2's feature extractor does
         mono = (mono - mono.mean()) / np.sqrt(mono.var() + 1e-7)
     return np.ascontiguousarray(mono, np.float32), seconds
+
+
+def _check_sound(file: Any, name: str, longest: float | None) -> None:
+    """Refuses a sound of more values than so many seconds have, and a WAV file whose header tells
+    of more than there is: libsndfile reads what it finds. Pipes write headers that don't know."""
+    if longest is not None and file.frames * file.channels > longest * MOST_RATE:
+        raise StageError(
+            f"{name} holds {file.frames * file.channels:,} values in {file.channels} channels, "
+            f"and at most {longest * MOST_RATE:,.0f} are taken", "Cut it first.", 413,
+        )  # fmt: skip
+    said = re.search(r"^data : (\d+) \(should be (\d+)\)", file.extra_info, re.MULTILINE)
+    told, there = map(int, said.groups()) if said else (0, 0)
+    if told > there and not any(end - 0x1000 <= told <= end for end in (2**31 - 1, 2**32 - 1)):
+        raise StageError(
+            f"{name} is cut short: of {told:,} bytes that its header tells of, there are {there:,}",
+            "Send all of it.",
+        )
 
 
 def framed(known: Known, wave: Array) -> Array:

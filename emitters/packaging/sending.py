@@ -22,7 +22,7 @@ _BOUNDS = {
 _REFUSED = {
     "picture": "it can't be read, is empty, CMYK, of more than 8 bits a channel, animated, or "
     "transparent where the model sees no transparency",
-    "sound": "it can't be read, is empty or cut short",
+    "sound": "it can't be read, is empty, or a WAV or FLAC file cut short",
     "text": "it is empty, or not in UTF-8",
     "row": "it is empty, lacks a column, or holds what is no number where one has to be",
 }

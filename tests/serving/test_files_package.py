@@ -1,0 +1,154 @@
+"""Packages of Python servers that prepare users' files, as written; and what answers files in them,
+alone in a plain Python."""
+
+import json
+import subprocess
+import sys
+import zipfile
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+
+import modelyard
+from tests.acceptance.cli import refused, small_cnn, typed, written
+from tests.serving.test_python_package import SERVERS
+
+LINT = ("ruff", "check", "--isolated", "--select", "E,F,W,I,B", "--line-length", "100")
+OURS = ("service.py", "model.py", "server.py", "runtime.py", "app.py", "asking.py", "stages.py")
+PHOTOS = "--image-mean 0.5 --image-std 0.25 --no-bench --no-check --prepare server"
+
+ASK = """import json, sys
+sys.path.insert(0, sys.argv[1])
+from asking import REFUSED, Asking, refusal
+from inference import Model
+model = Model.load()
+asking, told = Asking(model), []
+for line in sys.stdin:
+    body, kind = json.loads(line)
+    try:
+        asked = asking.read(body.encode("latin-1"), kind)
+        rows = [len(next(iter(feeds.values()))) for feeds in asked.feeds]
+        told.append([rows, asking.run(model, [asked])[0]])
+    except REFUSED as error:
+        told.append(refusal(error))
+print(json.dumps(told))"""
+
+
+def asked(package: Path, *requests: tuple[str, str]) -> list[Any]:
+    """What a package's own files say to bodies (latin-1) of content types."""
+    lines = "".join(json.dumps(request) + "\n" for request in requests)
+    done = subprocess.run([sys.executable, "-c", ASK, str(package)], input=lines,
+                          capture_output=True, text=True, timeout=60, check=False)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found: list[Any] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.parametrize("batching", ["", "--no-dynamic-batching"])
+def test_packages_say_how_files_are_sent(batching: str, tmp_path: Path) -> None:
+    small_cnn(tmp_path / "cnn.onnx")
+    typed(f"convert cnn.onnx {PHOTOS} {batching} --serve {','.join(SERVERS)} --out out", tmp_path)
+    paths = {"bentoml": "ask", "litserve": "predict", "rayserve": "cnn"}
+    paths |= dict.fromkeys(("kserve", "mlserver"), "v2/models/cnn/ask")
+    for server in SERVERS:
+        package = tmp_path / "out/serving" / server / "cnn"
+        needs = (package / "requirements.txt").read_text().splitlines()
+        assert needs[-1].startswith("pillow==")
+        assert needs[-1] in (package / "requirements.lock").read_text().splitlines()
+        readme = (package / "README.md").read_text()
+        path = paths.get(server, "predictions/cnn")
+        assert f"/{path}\n" in readme.partition("--data-binary @cat.jpg http://127.0.0.1:")[2]
+        assert "64,000,000 pixels" in readme and "64 MB a request" in readme
+        files = [file for name in OURS if (file := package / name).is_file()]
+        if server == "torchserve":
+            with zipfile.ZipFile(package / "model_store/cnn.mar") as archive:
+                archive.extractall(tmp_path / "mar")
+            files = [*(tmp_path / "mar").glob("*.py")]
+        assert {"asking.py", "stages.py"} < {file.name for file in files}
+        line = [str(Path(sys.executable).with_name(LINT[0])), *LINT[1:], *map(str, files)]
+        done = subprocess.run(line, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, (server, done.stdout)
+
+
+def test_nothing_declared_is_refused_early(tmp_path: Path) -> None:
+    small_cnn(tmp_path / "cnn.onnx")
+    for server in ("litserve", "torchserve"):
+        refused(2, "nothing says how files become", tmp_path,
+                "cnn.onnx", "--prepare", "server", "--serve", server, "--out", "out")  # fmt: skip
+
+
+def test_a_table_is_run_in_pieces(tmp_path: Path) -> None:
+    """Of at most the largest batch; a row of another table in none of them."""
+    text = """g (float[batch, 2] size, float[batch, 1] bias) => (float[batch, 1] y) {
+        s = ReduceSum<keepdims = 1>(size, axis) y = Add(s, bias) }"""
+    written(tmp_path / "t.onnx", text, axis=np.array([1]))
+    (tmp_path / "t.yaml").write_text("""
+source: t.onnx
+bench: false
+serve: litserve
+max_batch: 8
+out: out
+prepare: server
+preparation:
+  - {kind: row, inputs: [{name: size, columns: [height, width], dtype: float32}]}
+  - {kind: constant, input: bias, shape: [1, 1], value: 2}
+answer: {kind: numbers, names: [price]}
+""")
+    typed("run t.yaml", tmp_path)
+    lines = [f"{n},{2 * n}" for n in range(20)]
+    (tmp_path / "a.csv").write_text("\n".join(("width,height", *lines)))
+    table = (tmp_path / "a.csv").read_text()
+    form = "".join(f'--x\r\nContent-Disposition: form-data; name="f"\r\n\r\n{part}\r\n'
+                   for part in (table, "height,width\n1,1\n"))  # fmt: skip
+    many = "height,width\n" + "1,1\n" * 10_001
+    arrays = json.dumps({"size": [[1, 2]], "bias": [[3]]})
+    answers = asked(
+        tmp_path / "out/serving/litserve/t", (table, "text/csv"), (table, ""),
+        (form + "--x--\r\n", "multipart/form-data; boundary=x"), (arrays, "application/json"),
+        (many, "text/csv"), ("height\n1\n", "text/csv"), ("", "text/csv"), (table, "image/png"),
+        ('--x\r\n\r\n1\r\n' * 65 + "--x--", "multipart/form-data; boundary=x"),
+        ('{"size": [[1]]}', "application/json"),
+    )  # fmt: skip
+    prices = [{"price": 3.0 * n + 2} for n in range(20)]
+    with modelyard.load(tmp_path / "out") as net:
+        ones = np.ones((1, 1), np.float32)
+        assert net(size=2 * ones.repeat(2, 1), bias=ones)["y"].tolist() == [[5]]
+    assert answers[:2] == [[[8, 8, 4], {"numbers": prices}]] * 2
+    assert answers[2] == [
+        [8, 8, 4, 1],
+        {"answers": [{"numbers": prices}, {"numbers": {"price": 4}}]},
+    ]
+    assert answers[3] == [[1], {"y": [[6.0]]}]
+    told = ("10000 are taken", "lacks the columns width", "empty", "image/png", "64 are taken",
+            "missing: bias")  # fmt: skip
+    for (status, said), wanted, part in zip(answers[4:], (413, 400, 400, 415, 413, 400), told,
+                                            strict=True):  # fmt: skip
+        assert status == wanted and part in json.loads(said)["error"], said
+
+
+@pytest.mark.parametrize("shape", ["1, 8", "8"])
+def test_windows_of_a_model_without_a_batch(shape: str, tmp_path: Path) -> None:
+    """They are run one by one."""
+    written(
+        tmp_path / "s.onnx",
+        f"""g (float[{shape}] x) => (float[1] y) {{
+        f = Reshape(x, flat) y = ReduceSum<keepdims = 1>(f) }}""",
+        flat=np.array([8]),
+    )
+    modelyard.convert(
+        tmp_path / "s.onnx", bench=False, out=tmp_path / "out", serve="litserve", prepare="server",
+        preparation=[{"kind": "sound", "rate": 16000, "length": 8, "hop": 8}],
+        answer={"kind": "series", "rate": 2000, "name": "sums"},
+    )  # fmt: skip
+    wave = np.arange(30, dtype=np.float32) / 32
+    into = BytesIO()
+    soundfile.write(into, wave, 16000, format="WAV", subtype="FLOAT")
+    sent = into.getvalue().decode("latin-1")
+    [(rows, answer)] = asked(tmp_path / "out/serving/litserve/s", (sent, "audio/wav"))
+    sums = np.pad(wave, (0, 2)).reshape(4, 8).sum(axis=1)
+    assert rows == [1] * 4 if shape == "1, 8" else len(rows) == 4
+    np.testing.assert_allclose(answer["sums"]["values"], sums)
