@@ -38,6 +38,7 @@ ALONE = (
     "serving/test_texts_live.py",
     "serving/test_torchserve_script.py",
     "serving/test_triton_as_is.py",
+    "serving/test_triton_files.py",
     "serving/test_triton_live.py",
     "serving/test_triton_ragged.py",
     "serving/test_triton_sequences.py",
