@@ -21,13 +21,14 @@ if TYPE_CHECKING:
 
     Text: TypeAlias = str | PathLike[str]
     Arrays: TypeAlias = Mapping[str, Any] | np.ndarray[Any, Any]
+    Declared: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any] | str]
 
 
 class Keywords(TypedDict, total=False):
     """Options; docs/options.md says what each does."""
 
 '''
-_WRITTEN = "Mapping[str, Any] | Sequence[Mapping[str, Any]]"
+_WRITTEN = "Declared"
 _ARRAYS = ("samples", "calibration_samples")
 _PLAIN = {"str": "Text", "int": "int", "float": "float", "bool": "bool", "Any": "Any"}
 
@@ -50,7 +51,7 @@ def _type(name: str, hint: object) -> str:
     optional = " | None" if text.endswith(" | None") else ""
     text = text.removesuffix(" | None")
     if name == "prepare":  # or how, which a recipe writes under the same key; or both
-        optional = f" | {_WRITTEN[:-1]} | str]{optional}"
+        optional = f" | {_WRITTEN}{optional}"
     if option and option.choices:
         return f"Literal[{', '.join(map(repr, option.choices))}]{optional}".replace("'", '"')
     if text.startswith("dict[str, "):

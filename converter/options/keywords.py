@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     Text: TypeAlias = str | PathLike[str]
     Arrays: TypeAlias = Mapping[str, Any] | np.ndarray[Any, Any]
+    Declared: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any] | str]
 
 
 class Keywords(TypedDict, total=False):
@@ -58,11 +59,9 @@ class Keywords(TypedDict, total=False):
     samples_pattern: Text | None
     labels: Text | None
     label_names: Text | None
-    answer: Mapping[str, Any] | Sequence[Mapping[str, Any]]
+    answer: Declared
     flow: Sequence[Any]
-    prepare: (
-        Literal["graph", "server"] | Mapping[str, Any] | Sequence[Mapping[str, Any] | str] | None
-    )
+    prepare: Literal["graph", "server"] | Declared | None
     image_size: Text | None
     image_resize: Text | None
     image_crop: Literal["center", "none"]

@@ -102,7 +102,7 @@ def place(folder: Path) -> Iterator[Place]:
         yield Place(folder, running["web"], running["grpc"])
 
 
-class served:  # noqa: N801 - a with block
+class served:
     """A package or a repository on its server."""
 
     def __init__(self, path: Path) -> None:
