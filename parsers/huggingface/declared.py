@@ -54,10 +54,14 @@ def _sound(
     heard = next((spec for spec in model.inputs if spec.meaning == "audio"), None)
     kind = str(settings.get("feature_extractor_type", ""))
     if heard is None:
-        if any(spec.meaning == "spectrogram" for spec in model.inputs):
+        seen = next((spec for spec in model.inputs if spec.meaning == "spectrogram"), None)
+        if seen is not None and kind == "WhisperFeatureExtractor":
+            origins["prepare (sound)"] = _PREPROCESSOR
+            yield _whisper(seen, settings)
+        elif seen is not None:
             notes.append(
-                f"the input is a spectrogram ({kind or 'its extractor is not named'}), which no "
-                "sound becomes here: give samples that are prepared"
+                f"the input is a spectrogram ({kind or 'its extractor is not named'}), and nothing "
+                "says how a sound becomes it: declare that, or give samples that are prepared"
             )
         return
     if not settings:
@@ -78,6 +82,19 @@ def _sound(
     }
 
 
+def _whisper(seen: TensorSpec, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Half a minute's bands, their logarithms at most 8 below the largest."""
+    rate = int(settings.get("sampling_rate", 16000))
+    spectrum = {
+        "size": int(settings.get("n_fft", 400)), "hop": int(settings.get("hop_length", 160)),
+        "mels": int(settings.get("feature_size", 80)), "high": 8000.0, "log": "log10",
+        "span": 8.0, "shift": 4.0, "gain": 0.25, "drop_last": True,
+    }  # fmt: skip
+    length = int(settings.get("chunk_length", 30)) * rate
+    return {"kind": "sound", "input": seen.name, "rate": rate, "length": length,
+            "spectrum": spectrum}  # fmt: skip
+
+
 def _answer(
     model: Model,
     loaded: Mapping[str, Any],
@@ -89,6 +106,9 @@ def _answer(
     if task == "object-detection" and len(outputs) == 2:
         origins["answer (boxes)"] = _CONFIG
         yield _boxes(outputs, loaded["labels"])
+    elif task == "semantic-segmentation":
+        origins["answer (masks)"] = _CONFIG
+        yield {"kind": "masks", "output": outputs[0].name, "labels": loaded["labels"]}
     elif task == "automatic-speech-recognition":
         yield from _spelled(outputs[0], folder, origins, notes)
     elif loaded["problem"] == "regression":
@@ -151,8 +171,9 @@ def _spelled(
 def _pooled(
     model: Model, folder: Folder, origins: dict[str, str], notes: list[str]
 ) -> Iterator[dict[str, Any]]:
-    kinds = [str(item.get("type", "")).rpartition(".")[2] for item in folder.modules]
-    places = [folder.path / str(item.get("path", "")) for item in folder.modules]
+    listed = sorted(folder.modules, key=lambda item: str(item.get("idx", "")))
+    kinds = [str(item.get("type", "")).rpartition(".")[2] for item in listed]
+    places = [folder.path / str(item.get("path", "")) for item in listed]
     if kinds[1:] not in (["Pooling"], ["Pooling", "Normalize"]):
         notes.append(f"modules.json: no answer says {', '.join(kinds[1:])}")
         return

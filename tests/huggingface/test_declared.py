@@ -17,6 +17,8 @@ from tests.huggingface.test_sentence import sentence_folder
 from tests.huggingface.test_texts import with_tokenizer
 from zoo import catalogue
 
+NAMES = {"id2label": {0: "bark", 1: "purr"}, "label2id": {"bark": 0, "purr": 1}}
+
 
 def notes_of(folder: Path) -> str:
     return "\n".join(json.loads((folder / "manifest.json").read_text())["declared"]["notes"])
@@ -106,14 +108,68 @@ def test_a_value_of_a_text(tmp_path: Path) -> None:
     assert "prepare (text): from tokenizer.json" in told
 
 
+@pytest.mark.slow
+def test_whisper_s_bands(tmp_path: Path) -> None:
+    """A sound's logarithms of mel bands, of 30 seconds."""
+    import torch
+    import transformers
+
+    config = transformers.WhisperConfig(
+        d_model=16, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2,
+        decoder_attention_heads=2, encoder_ffn_dim=16, decoder_ffn_dim=16, vocab_size=99,
+        pad_token_id=0, classifier_proj_size=8, **NAMES)  # fmt: skip
+    torch.manual_seed(0)
+    model = transformers.WhisperForAudioClassification(config).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.2)
+    model.save_pretrained(tmp_path / "net")
+    extractor = transformers.WhisperFeatureExtractor()
+    extractor.save_pretrained(tmp_path / "net")
+    wave = np.random.default_rng(0).standard_normal(16000).astype(np.float32) / 8
+    soundfile.write(tmp_path / "a.wav", wave, 16000, subtype="FLOAT")
+    modelyard.convert(tmp_path / "net", samples=tmp_path / "a.wav", bench=False, check=False,
+                      out=tmp_path / "out")  # fmt: skip
+    fed = extractor(wave, sampling_rate=16000, return_tensors="np")["input_features"]
+    with modelyard.load(tmp_path / "out") as net:
+        right, found = net(fed), net(tmp_path / "a.wav")
+        still = net(np.zeros_like(fed))
+    for name, array in right.items():
+        np.testing.assert_allclose(found[name], array, atol=1e-4)
+        assert np.abs(still[name] - array).max() > 1e-3  # which it would tell
+    assert found.label in ("bark", "purr")
+    assert "prepare (sound): from preprocessor_config.json" in notes_of(tmp_path / "out")
+
+
+@pytest.mark.slow
+def test_masks_have_the_config_s_names(tmp_path: Path) -> None:
+    import transformers
+
+    config = transformers.SegformerConfig(
+        num_encoder_blocks=2, depths=[1, 1], sr_ratios=[2, 1], hidden_sizes=[8, 16],
+        patch_sizes=[3, 3], strides=[2, 2], num_attention_heads=[1, 1], mlp_ratios=[2, 2],
+        decoder_hidden_size=16, image_size=32, id2label={0: "road", 1: "sky"},
+        label2id={"road": 0, "sky": 1})  # fmt: skip
+    transformers.SegformerForSemanticSegmentation(config).save_pretrained(tmp_path / "net")
+    processor = transformers.SegformerImageProcessor(size={"height": 32, "width": 32})
+    processor.save_pretrained(tmp_path / "net")
+    Image.new("RGB", (50, 40), (200, 100, 50)).save(tmp_path / "a.png")
+    modelyard.convert(tmp_path / "net", out=tmp_path / "out", bench=False)
+    with modelyard.load(tmp_path / "out") as net:
+        told = net(tmp_path / "a.png").told
+    assert (told["masks"]["width"], told["masks"]["height"]) == (50, 40)
+    assert {item["label"] for item in told["masks"]["classes"]} <= {"road", "sky"}
+    assert "answer (masks): from config.json" in notes_of(tmp_path / "out")
+
+
+@pytest.mark.slow
 def test_what_no_sound_says_is_told(tmp_path: Path) -> None:
     """A sentence's model has no sound, a spectrogram's is named."""
     import transformers
 
     config = transformers.ASTConfig(
         hidden_size=32, num_hidden_layers=1, num_attention_heads=4, intermediate_size=37,
-        max_length=64, num_mel_bins=16, id2label={0: "bark", 1: "purr"},
-        label2id={"bark": 0, "purr": 1})  # fmt: skip
+        max_length=64, num_mel_bins=16, **NAMES)  # fmt: skip
     transformers.ASTForAudioClassification(config).save_pretrained(tmp_path / "net")
     (tmp_path / "net/preprocessor_config.json").write_text(
         json.dumps({"feature_extractor_type": "ASTFeatureExtractor", "num_mel_bins": 16})
@@ -151,6 +207,7 @@ def test_minilm_takes_sentences(tmp_path: Path) -> None:
     assert "answer (embedding): from modules.json" in notes_of(tmp_path / "out")
 
 
+@pytest.mark.slow
 def test_tokens_are_pooled_as_modules_json_says(tmp_path: Path) -> None:
     """For who asks for the tokens' own vectors."""
     folder = sentence_folder(tmp_path / "net", {"pooling_mode_mean_tokens": True}, "Normalize")

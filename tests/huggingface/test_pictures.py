@@ -100,7 +100,7 @@ def test_it_is_what_transformers_does(name: str, photo: Path, tmp_path: Path) ->
     options = image_options(said)
     spec = TensorSpec("pixel_values", "float32", ("batch", 3, 32, 32))
     plan = ImagePlan((spec,), make_request({"source": "", **options}), {})
-    found = plan.prepare(SampleFile(photo, "photo"))
+    found, _ = plan.prepare(SampleFile(photo, "photo"))
     np.testing.assert_allclose(found, expected(kind, settings, photo)[0], rtol=1e-5, atol=1e-5)
 
 

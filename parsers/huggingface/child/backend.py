@@ -14,7 +14,7 @@ from .inputs import UNSAID
 
 _REQUIRED = ("input_ids", "pixel_values", "input_values", "input_features")
 _FILES = {"pixel_values", "input_values", "input_features"}
-_BOXES = "object-detection"
+_NAMED = ("object-detection", "semantic-segmentation")
 _GENERIC = "LABEL_"
 
 
@@ -79,7 +79,7 @@ class HuggingFaceBackend(TorchBackend):
         self._positions = takes.positions()
         self._facts = {
             "task": task.name,
-            "labels": _labels(config) if task.labelled or task.name == _BOXES else [],
+            "labels": _labels(config) if task.labelled or task.name in _NAMED else [],
             "activation": _activation(config) if task.labelled else None,
             "preprocessing": takes.preprocessor if _FILES.intersection(names) else {},
             "problem": getattr(config, "problem_type", None) if task.labelled else None,
