@@ -125,7 +125,7 @@ class SampleOptions:
     samples: str | None = _samples(
         "--samples",
         "Inputs for checks and warm-up: .npz, .npy, .csv (numbers, or texts for a model with a "
-        "tokenizer), a folder of images or .npz, "
+        "tokenizer), a folder of images, sounds or .npz, "
         "FILE.py:FUNCTION, or random:N.",
         metavar="PATH|FILE:FUNCTION|random:N",
         usual=True,
