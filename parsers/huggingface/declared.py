@@ -171,7 +171,7 @@ def _spelled(
 def _pooled(
     model: Model, folder: Folder, origins: dict[str, str], notes: list[str]
 ) -> Iterator[dict[str, Any]]:
-    listed = sorted(folder.modules, key=lambda item: str(item.get("idx", "")))
+    listed = folder.modules
     kinds = [str(item.get("type", "")).rpartition(".")[2] for item in listed]
     places = [folder.path / str(item.get("path", "")) for item in listed]
     if kinds[1:] not in (["Pooling"], ["Pooling", "Normalize"]):

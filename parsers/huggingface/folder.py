@@ -75,17 +75,17 @@ class Folder:
 
     @cached_property
     def modules(self) -> list[dict[str, Any]]:
-        """What sentence-transformers' ``modules.json`` lists; empty without one."""
+        """What sentence-transformers' ``modules.json`` lists, in order; empty without one."""
         items = read_json(self.path / "modules.json")
-        return [i for i in items if isinstance(i, dict)] if isinstance(items, list) else []
+        known = [i for i in items if isinstance(i, dict)] if isinstance(items, list) else []
+        return sorted(known, key=lambda item: _number(item.get("idx")))
 
     @cached_property
     def core(self) -> Path:
         """The folder of the transformer itself: a folder below in old sentence-transformers."""
         if not self.modules:
             return self.path
-        first = min(self.modules, key=lambda item: _number(item.get("idx")))
-        return self.path / str(first.get("path", ""))
+        return self.path / str(self.modules[0].get("path", ""))
 
     @cached_property
     def config(self) -> dict[str, Any]:
