@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 from converter.check.sums import are_best
 from converter.errors import ModelError, UsageError
 from converter.ir.model import TensorSpec
-from converter.pipeline.work import IN_GRAPH, SIZES
+from converter.pipeline.work import SIZES
 from converter.preparation.declared import (
+    IN_GRAPH,
     Boxes,
     Classes,
     Declaration,
