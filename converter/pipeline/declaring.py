@@ -8,8 +8,9 @@ from dataclasses import replace
 from converter.ir.model import Model
 from converter.options.request import Request
 from converter.options.resolved import tells_of_images
-from converter.pipeline.work import IN_GRAPH, sized
+from converter.pipeline.work import sized
 from converter.preparation.declared import (
+    IN_GRAPH,
     Boxes,
     Classes,
     Declaration,

@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Any
 from converter.check.sums import are_best
 from converter.errors import ModelError, UsageError
 from converter.ir.model import TensorSpec
-from converter.pipeline.work import IN_GRAPH, SIZES
+from converter.pipeline.work import SIZES
 from converter.preparation.declared import (
+    IN_GRAPH,
     Boxes,
     Classes,
     Declaration,
     Embedding,
-    Keypoints,
-    Masks,
     Picture,
 )
 from converter.protocols.wrapped import WrappedSession, WrappedSource
@@ -39,6 +38,9 @@ if TYPE_CHECKING:
 
 _ABLE = (Picture, Classes, Boxes, Embedding)
 """What operators do."""
+
+_PLACELESS = ("numbers", "text", "series")
+"""Answers made outside that hang on no place in a picture: what does needs it resized there."""
 
 _OUTSIDE = {
     "picture": "decoding pictures and turning them upright (EXIF)",
@@ -177,8 +179,8 @@ def put_in_graph(model: Model, request: Request, *, whole: bool) -> InGraph:
     spec = next((s for s in model.inputs if picture and s.name == picture.input), None)
     placed = None
     size: tuple[int | None, int | None] = (None, None)
-    places = any(isinstance(item, Masks | Keypoints) for item in before.answer)
-    whole = whole and picture is not None and not places  # whose places are the resized picture's
+    whole = whole and picture is not None
+    whole &= all(isinstance(item, _ABLE) or item.kind in _PLACELESS for item in before.answer)
     if picture is not None and spec is not None:
         size = picture.height, picture.width
         placed = put_picture(model, picture, spec, whole=whole)

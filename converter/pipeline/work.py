@@ -21,6 +21,7 @@ from converter.pipeline.live_models import find_living, is_live
 from converter.pipeline.open_source import OpenSource
 from converter.pipeline.plan import Plan, Step
 from converter.pipeline.readings import Readings
+from converter.preparation.declared import IN_GRAPH
 from converter.preparation.suggested import IMAGES, Suggested, completed
 from converter.protocols.parser import Identity, Parser
 from converter.runtime.frameworks import theirs
@@ -30,9 +31,6 @@ if TYPE_CHECKING:
 
 SIZES = "sizes"
 """The key in :attr:`Model.source` of sizes for free dimensions, where a source suggests some."""
-
-IN_GRAPH = "in_graph"
-"""The key of what was put into the graph of preparation and answers."""
 
 
 @dataclass(frozen=True, eq=False)

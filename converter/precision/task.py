@@ -23,6 +23,7 @@ from converter.precision.calibrate.ranges import Ranges
 from converter.precision.int8.scheme import scheme_of
 from converter.precision.quantized import Quantized
 from converter.precision.walk import MOST
+from converter.preparation.declared import IN_GRAPH, NAMES
 from converter.runtime.ort import OrtSession
 from converter.runtime.session import Progress, Session
 from converter.samples import Samples
@@ -310,12 +311,15 @@ class Task:
         return Ways(made.lower, made.settle, 1 + walked / once)
 
     def _asked_to_stay(self) -> frozenset[str]:
-        """The nodes that ``--keep-float`` names.
+        """The nodes that ``--keep-float`` names, and those that prepare and answer in the graph.
 
         Raises:
             UsageError: A pattern names none.
         """
         found: set[str] = set()
+        if IN_GRAPH in self.model.source:
+            own = (node.name or "" for node in self.model.nodes())
+            found |= {name for name in own if any(part in name for part in NAMES)}
         for pattern in self.request.keep_float:
             names = {
                 node.name or ""

@@ -19,6 +19,12 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from converter.ir.model import TensorSpec
 
+IN_GRAPH = "in_graph"
+"""The key in :attr:`Model.source` of what was put into the graph of preparation and answers
+(:mod:`converter.pipeline.in_graph`), by nodes whose names have one of :data:`NAMES`."""
+
+NAMES = ("/prepare/", "/answer/")
+
 _OF = {"tokens": "ids", "mask": "attention_mask", "segments": "type_ids"}
 """What of an ``Encoding`` of a tokenizer's an input takes, by what the input means."""
 

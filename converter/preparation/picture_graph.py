@@ -185,7 +185,8 @@ class _Picture:
 
     def _resized(self, x: Value, size: Value, before: Array | Value) -> Value:
         """Antialiased. ONNX Runtime resizes along rows first, and so does Pillow, but for heights
-        that shrink by more than twice as much as widths (``ImagingResampleInner``, 13.0)."""
+        that shrink by more than twice as much as widths (``ImagingResampleInner``, 13.0). All
+        sizes are given: ONNX Runtime's optimizer loses those of some axes."""
         b, mode = self.build, _MODES[self.picture.interpolation]
         height, width = (np.array([axis], np.int64) for axis in (0, 1))
         less = b.op("Sub", size, before)
@@ -194,9 +195,13 @@ class _Picture:
         ends = (b.op("Gather", self._value(v), height) for v in (before, size))
         rows = b.op("Where", b.op("Greater", lower, most), *ends)
         shape = [plain(item) for item in b.sizes(x)]
-        x = b.op("Resize", x, None, None, rows, axes=[1], **mode)
+        batch, columns = (b.op("Shape", x, start=at, end=at + 1) for at in (0, 2))
+        channels = np.array(shape[3:], np.int64)
+        sizes = b.op("Concat", batch, rows, columns, channels, axis=0)
+        x = b.op("Resize", x, None, None, sizes, **mode)
         x.shape = onnx_ir.Shape([shape[0], None, *shape[2:]])
-        return b.op("Resize", x, None, None, before, axes=[1, 2], **mode)
+        sizes = b.op("Concat", batch, before, channels, axis=0)
+        return b.op("Resize", x, None, None, sizes, **mode)
 
     def _nearest(self, x: Value, size: Value, before: Array | Value) -> Value:
         """Rows and columns that are taken as Pillow takes them: it adds steps up."""

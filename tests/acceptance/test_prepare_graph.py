@@ -131,8 +131,9 @@ def test_a_device_s_package_tests_itself(made: Path) -> None:
 
 
 WAYS = [
-    ("resize: 56, interpolation: bilinear", 1),
+    ("resize: 256, interpolation: bilinear", 1),
     ("resize: [480, 640], interpolation: bicubic", 1),
+    ("interpolation: bilinear", 1),
     ("interpolation: nearest", 0),
     ("fill: 114, interpolation: bilinear", 1),
 ]
@@ -141,20 +142,20 @@ WAYS = [
 @pytest.mark.parametrize(("way", "most"), WAYS)
 def test_pixels_are_pillow_s(tmp_path: Path, way: str, most: int) -> None:
     """The model gives the pixels that it is given."""
-    text = "g (float[batch, 3, 32, 48] x) => (float[batch, 3, 32, 48] y) { y = Identity(x) }"
+    text = "g (float[batch, 3, 224, 224] x) => (float[batch, 3, 224, 224] y) { y = Identity(x) }"
     written(tmp_path / "m.onnx", text)
     known = f"kind: picture, scale: 1, mean: 0, std: 1, {way}"
     recipe = f"source: m.onnx\nbench: false\nprepare: [graph, {{{known}}}]\nout: out\n"
     (tmp_path / "r.yaml").write_text(recipe)
     typed("run r.yaml", tmp_path)
     said = {**yaml.safe_load(f"{{{known}}}"), "layout": "CHW", "color": "rgb", "input": "x"}
-    declared = {**said, "height": 32, "width": 48}
+    declared = {**said, "height": 224, "width": 224}
     by_pillow = Stages({"prepare": [Picture(**declared).model_dump()], "answer": []})
     with modelyard.load(tmp_path / "out") as net:
         for file in sorted(photos(tmp_path / "photos").iterdir())[:4]:
             right, _ = by_pillow.prepare(Item("picture", file, file.name))
             apart = np.abs(right["x"] - net(file)["y"])
-            assert apart.shape == (1, 3, 32, 48)
+            assert apart.shape == (1, 3, 224, 224)
             assert np.quantile(apart, 0.999) <= most and apart.mean() <= 0.3
 
 
