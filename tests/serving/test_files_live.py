@@ -89,7 +89,7 @@ def test_curl_sends_a_picture(served: Served, folder: Path) -> None:
             status, answer = curl(*header, "--data-binary", f"@{files[number]}", url)
             assert status == 200, answer
             assert_same(answer, right[number])
-        untaken = ["-X", "POST"] if served.server in ("mlserver", "torchserve") else []
+        untaken = ["-X", "POST"] if served.server == "mlserver" else []
         for way in ([*untaken, "-T"], ["-X", "POST", "-T"]):
             status, answer = curl(*way, files[5], url)
             assert status == 200, answer

@@ -152,3 +152,9 @@ def test_windows_of_a_model_without_a_batch(shape: str, tmp_path: Path) -> None:
     sums = np.pad(wave, (0, 2)).reshape(4, 8).sum(axis=1)
     assert rows == [1] * 4 if shape == "1, 8" else len(rows) == 4
     np.testing.assert_allclose(answer["sums"]["values"], sums)
+
+
+def test_without_a_server_it_is_without_effect(tmp_path: Path) -> None:
+    small_cnn(tmp_path / "cnn.onnx")
+    said = typed("convert cnn.onnx --prepare server --dry-run", tmp_path)
+    assert "--prepare (no --serve)" in said.out + said.err
