@@ -23,6 +23,7 @@ from converter.commands.serve import Served
 from tests.acceptance.cli import small_cnn, typed, written
 from tests.huggingface.models import save
 from tests.huggingface.test_texts import with_tokenizer
+from tests.serving.test_files_package import asked
 from tests.serving.test_python_live import post
 from tests.serving.test_python_package import SERVERS
 
@@ -251,7 +252,9 @@ def flac(seconds: int, rate: int) -> bytes:
 def test_texts(tmp_path: Path) -> None:
     """On TorchServe, whose archive has the tokenizer."""
     with_tokenizer(save("bert-classes", tmp_path / "bert", max_position_embeddings=20))
-    typed("convert bert --no-bench --prepare server --serve torchserve --out out", tmp_path)
+    typed("convert bert --no-bench --prepare server --serve torchserve,bentoml --out out", tmp_path)
+    beside = tmp_path / "out/serving/bentoml/bert"
+    assert "tokenizer/tokenizer.json" in (beside / "bentofile.yaml").read_text()
     sent = ["the cat, sees", "a cow", "the dog sees the cat"]
     bad = {
         "a million letters": (b"the cat " * 125_000, "text/plain", 413, "100,000"),
@@ -263,6 +266,10 @@ def test_texts(tmp_path: Path) -> None:
         modelyard.load(tmp_path / "out") as net,
     ):
         url, right = served.addresses["json"], net(sent)
+        for (_, answer), known in zip(
+            asked(beside, *((text, "text/plain") for text in sent)), right, strict=True
+        ):
+            assert_same(answer, known)
         for text, known in zip(sent, right, strict=True):
             status, answer = post(url, text.encode(), **{"Content-Type": "text/plain"})
             assert status == 200, answer
