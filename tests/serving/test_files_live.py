@@ -206,10 +206,9 @@ def test_sounds(tmp_path: Path) -> None:
     written(tmp_path / "s.onnx", SOUND)
     modelyard.convert(
         tmp_path / "s.onnx", bench=False, out=tmp_path / "out", dims={"windows": 3},
-        preparation=[{"kind": "sound", "input": "x", "rate": 16000, "length": 8, "hop": 6},
+        prepare=["server", {"kind": "sound", "input": "x", "rate": 16000, "length": 8, "hop": 6},
                  {"kind": "constant", "input": "bias", "shape": [1, 1], "value": 2}],
         answer={"kind": "series", "rate": 16000 / 6, "name": "level"}, serve="litserve",
-        prepare="server",
     )  # fmt: skip
     wave = np.random.default_rng(0).standard_normal((4800, 2)).astype(np.float32) / 8
     soundfile.write(tmp_path / "a.wav", wave, 48000, subtype="FLOAT")

@@ -92,8 +92,8 @@ bench: false
 serve: litserve
 max_batch: 8
 out: out
-prepare: server
-preparation:
+prepare:
+  - server
   - {kind: row, inputs: [{name: size, columns: [height, width], dtype: float32}]}
   - {kind: constant, input: bias, shape: [1, 1], value: 2}
 answer: {kind: numbers, names: [price]}
@@ -140,8 +140,8 @@ def test_windows_of_a_model_without_a_batch(shape: str, tmp_path: Path) -> None:
         flat=np.array([8]),
     )
     modelyard.convert(
-        tmp_path / "s.onnx", bench=False, out=tmp_path / "out", serve="litserve", prepare="server",
-        preparation=[{"kind": "sound", "rate": 16000, "length": 8, "hop": 8}],
+        tmp_path / "s.onnx", bench=False, out=tmp_path / "out", serve="litserve",
+        prepare=["server", {"kind": "sound", "rate": 16000, "length": 8, "hop": 8}],
         answer={"kind": "series", "rate": 2000, "name": "sums"},
     )  # fmt: skip
     wave = np.arange(30, dtype=np.float32) / 32
