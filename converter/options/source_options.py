@@ -168,6 +168,7 @@ class SampleOptions:
         "can, or in the server. Default: in the client.",
         choices=("graph", "server"),
         usual=True,
+        needs="prepares",
         affects=("plan", "simplify", "package"),
     )
     image_size: str | None = _images(

@@ -59,7 +59,7 @@ TYPES = {"picture": ("image/",), "sound": ("audio/",), "text": ("text/plain",),
 ANY = ("", "application/octet-stream", "application/x-www-form-urlencoded")
 """Content types of whoever doesn't say; the last is curl's."""
 
-_DAMAGED = (OSError, SyntaxError, ValueError, EOFError, struct.error, zlib.error)
+_DAMAGED = (OSError, SyntaxError, ValueError, TypeError, EOFError, struct.error, zlib.error)
 _COLORS = {"1", "L", "LA", "La", "P", "PA", "RGB", "RGBA", "RGBa", "RGBX", "YCbCr"}
 _DEEP = ("I", "F")
 

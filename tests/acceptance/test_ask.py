@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -88,8 +89,13 @@ def test_usual_values_have_names(tmp_path: Path) -> None:
 def test_what_is_no_picture_is_refused(made: Path, tmp_path: Path) -> None:
     (tmp_path / "cut.png").write_bytes((made / "photos/1.png").read_bytes()[:200])
     (tmp_path / "page.eps").write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n")
+    pages, page = BytesIO(), Image.new("RGB", (20, 20))
+    page.save(pages, "TIFF", save_all=True, append_images=[page])
+    head, width, tail = pages.getvalue().rpartition(b"\0\1\4\0")  # the second page's
+    (tmp_path / "wide.tif").write_bytes(head + b"\xfe" + width[1:] + tail)
     with modelyard.load(made / "out", "onnx:fp32") as net:
         for given, says in (
+            (tmp_path / "wide.tif", "can't be read"),
             (tmp_path / "gone.png", "there is no picture"),
             (tmp_path / "cut.png", "can't be read"),
             (tmp_path / "page.eps", "can't be read"),

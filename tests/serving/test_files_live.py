@@ -23,6 +23,7 @@ from converter.commands.serve import Served
 from tests.acceptance.cli import small_cnn, typed, written
 from tests.huggingface.models import save
 from tests.huggingface.test_texts import with_tokenizer
+from tests.serving.test_files_package import asked
 from tests.serving.test_python_live import post
 from tests.serving.test_python_package import SERVERS
 
@@ -89,9 +90,11 @@ def test_curl_sends_a_picture(served: Served, folder: Path) -> None:
             status, answer = curl(*header, "--data-binary", f"@{files[number]}", url)
             assert status == 200, answer
             assert_same(answer, right[number])
-        status, answer = curl("-X", "POST", "-T", files[5], url)
-        assert status == 200, answer
-        assert_same(answer, right[5])
+        untaken = ["-X", "POST"] if served.server == "mlserver" else []
+        for way in ([*untaken, "-T"], ["-X", "POST", "-T"]):
+            status, answer = curl(*way, files[5], url)
+            assert status == 200, answer
+            assert_same(answer, right[5])
         form = [part for n, file in enumerate(files) for part in ("-F", f"f{n}=@{file}")]
         status, answer = curl(*form, url)
         assert status == 200 and len(answer["answers"]) == 10, answer
@@ -203,10 +206,9 @@ def test_sounds(tmp_path: Path) -> None:
     written(tmp_path / "s.onnx", SOUND)
     modelyard.convert(
         tmp_path / "s.onnx", bench=False, out=tmp_path / "out", dims={"windows": 3},
-        preparation=[{"kind": "sound", "input": "x", "rate": 16000, "length": 8, "hop": 6},
+        prepare=["server", {"kind": "sound", "input": "x", "rate": 16000, "length": 8, "hop": 6},
                  {"kind": "constant", "input": "bias", "shape": [1, 1], "value": 2}],
         answer={"kind": "series", "rate": 16000 / 6, "name": "level"}, serve="litserve",
-        prepare="server",
     )  # fmt: skip
     wave = np.random.default_rng(0).standard_normal((4800, 2)).astype(np.float32) / 8
     soundfile.write(tmp_path / "a.wav", wave, 48000, subtype="FLOAT")
@@ -249,7 +251,9 @@ def flac(seconds: int, rate: int) -> bytes:
 def test_texts(tmp_path: Path) -> None:
     """On TorchServe, whose archive has the tokenizer."""
     with_tokenizer(save("bert-classes", tmp_path / "bert", max_position_embeddings=20))
-    typed("convert bert --no-bench --prepare server --serve torchserve --out out", tmp_path)
+    typed("convert bert --no-bench --prepare server --serve torchserve,bentoml --out out", tmp_path)
+    beside = tmp_path / "out/serving/bentoml/bert"
+    assert "tokenizer/tokenizer.json" in (beside / "bentofile.yaml").read_text()
     sent = ["the cat, sees", "a cow", "the dog sees the cat"]
     bad = {
         "a million letters": (b"the cat " * 125_000, "text/plain", 413, "100,000"),
@@ -261,6 +265,10 @@ def test_texts(tmp_path: Path) -> None:
         modelyard.load(tmp_path / "out") as net,
     ):
         url, right = served.addresses["json"], net(sent)
+        for (_, answer), known in zip(
+            asked(beside, *((text, "text/plain") for text in sent)), right, strict=True
+        ):
+            assert_same(answer, known)
         for text, known in zip(sent, right, strict=True):
             status, answer = post(url, text.encode(), **{"Content-Type": "text/plain"})
             assert status == 200, answer

@@ -92,8 +92,8 @@ bench: false
 serve: litserve
 max_batch: 8
 out: out
-prepare: server
-preparation:
+prepare:
+  - server
   - {kind: row, inputs: [{name: size, columns: [height, width], dtype: float32}]}
   - {kind: constant, input: bias, shape: [1, 1], value: 2}
 answer: {kind: numbers, names: [price]}
@@ -140,8 +140,8 @@ def test_windows_of_a_model_without_a_batch(shape: str, tmp_path: Path) -> None:
         flat=np.array([8]),
     )
     modelyard.convert(
-        tmp_path / "s.onnx", bench=False, out=tmp_path / "out", serve="litserve", prepare="server",
-        preparation=[{"kind": "sound", "rate": 16000, "length": 8, "hop": 8}],
+        tmp_path / "s.onnx", bench=False, out=tmp_path / "out", serve="litserve",
+        prepare=["server", {"kind": "sound", "rate": 16000, "length": 8, "hop": 8}],
         answer={"kind": "series", "rate": 2000, "name": "sums"},
     )  # fmt: skip
     wave = np.arange(30, dtype=np.float32) / 32
@@ -152,3 +152,9 @@ def test_windows_of_a_model_without_a_batch(shape: str, tmp_path: Path) -> None:
     sums = np.pad(wave, (0, 2)).reshape(4, 8).sum(axis=1)
     assert rows == [1] * 4 if shape == "1, 8" else len(rows) == 4
     np.testing.assert_allclose(answer["sums"]["values"], sums)
+
+
+def test_without_a_server_it_is_without_effect(tmp_path: Path) -> None:
+    small_cnn(tmp_path / "cnn.onnx")
+    said = typed("convert cnn.onnx --prepare server --dry-run", tmp_path)
+    assert "--prepare (no --serve)" in said.out + said.err

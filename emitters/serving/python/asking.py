@@ -83,7 +83,8 @@ class Asking:
         """What the outputs of ``asked.feeds`` mean: of several files, a list as ``answers``; of
         arrays, the outputs by name."""
         if not asked.files:
-            return finish(outputs[0])
+            plain: dict[str, Any] = finish(outputs[0])
+            return plain
         answers, end = [], 0
         for seen, rows in asked.files:
             start, end = end, end + len(rows)

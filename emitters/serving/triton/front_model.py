@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
-from stages import StageError, Stages  # type: ignore[import-not-found]
+from stages import StageError, Stages
 
 THREADS = "threads"
 """The parameter in config.pbtxt that says how many requests one instance works on at once."""
