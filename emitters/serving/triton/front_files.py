@@ -9,8 +9,7 @@ from typing import Any
 
 from converter.files.reading import reading
 from converter.preparation import stages
-from converter.preparation.declared import Declaration
-from emitters.packaging.stages import MODULE, needs_of
+from emitters.packaging.stages import MODULE, needs_of_kinds
 from emitters.serving.triton.config import CONFIG_NAME, read_config, version_numbers
 
 BACKEND = "python"
@@ -42,7 +41,7 @@ def needs(folder: Path) -> list[str]:
     version = folder / str(version_numbers(folder)[-1])
     with reading(stages.FILE):
         said = json.loads((version / stages.FILE).read_text(encoding="utf-8"))
-        known = needs_of(Declaration.model_validate({"prepare": said["prepare"]}))
+        known = needs_of_kinds([item["kind"] for item in said["prepare"]])
     return [more for name in known for more in (name, *WITH.get(name.split("==")[0], ()))]
 
 
