@@ -137,7 +137,21 @@ class Loaded:
         return self._preparing
 
     def _run(self, rows: Mapping[str, Array]) -> dict[str, Array]:
-        """Outputs of prepared rows; of a model without a batch, of the one row."""
+        """Outputs of prepared rows; of a model without a batch, of the one row. A model that takes
+        one row at a time runs on each."""
+        count = max(array.shape[0] if array.ndim else 1 for array in rows.values())
+        single = {spec.name for spec in self.inputs if (spec.shape or ())[:1] == (1,)}
+        single &= {name for name, array in rows.items() if array.shape[:1] == (count,)}
+        if count == 1 or not single:
+            return self._run_once(rows)
+        runs = [
+            self._run_once({n: a[i : i + 1] if n in single else a for n, a in rows.items()})
+            for i in range(count)
+        ]
+        return {name: np.concatenate([np.atleast_1d(run[name]) for run in runs])
+                for name in runs[0]}  # fmt: skip
+
+    def _run_once(self, rows: Mapping[str, Array]) -> dict[str, Array]:
         ranks = {spec.name: len(spec.shape or ()) for spec in self.inputs}
         return self._session.run({
             name: self._typed(name, array if array.ndim == ranks[name] else array[0])

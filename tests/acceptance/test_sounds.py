@@ -59,6 +59,7 @@ def test_silero_takes_a_48_khz_stereo_wav(tmp_path: Path) -> None:
     np.testing.assert_allclose(told["values"], right, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_basic_pitch_takes_a_song(tmp_path: Path) -> None:
     """Windows, and what is cut off where they overlap, as the package's own functions have it."""
     wave = hummed(3.0, 22050)
@@ -125,9 +126,13 @@ def test_sounds_that_are_no_samples(sounds: Path, said: str, told: str) -> None:
     assert not (sounds / "out").exists()
 
 
-def test_a_sound_s_windows_are_samples_with_its_label(sounds: Path) -> None:
-    """The shape says how long a window is and where its channel stands."""
-    (sounds / "r.yaml").write_text(RECIPE + DECLARED + "skip-bad: true\nlabels: folder\n")
+@pytest.mark.parametrize("batch", ["batch", "1"])
+def test_a_sound_s_windows_are_samples_with_its_label(sounds: Path, batch: str) -> None:
+    """The shape says how long a window is and where its channel stands. A model that takes one
+    window at a time is asked about each."""
+    written(sounds / "m.onnx", LEVEL.replace("batch", batch))
+    labels = "folder" if batch == "batch" else "filename"
+    (sounds / "r.yaml").write_text(RECIPE + DECLARED + f"skip-bad: true\nlabels: {labels}\n")
     typed("run r.yaml", sounds)
     manifest = json.loads((sounds / "out/manifest.json").read_text())
     sound, bias = manifest["declared"]["prepare"]

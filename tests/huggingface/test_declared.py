@@ -95,6 +95,7 @@ def test_a_detector_s_boxes(tmp_path: Path) -> None:
     assert "prepare (picture): from preprocessor_config.json" in told
 
 
+@pytest.mark.slow
 def test_a_value_of_a_text(tmp_path: Path) -> None:
     folder = save("bert-classes", tmp_path / "net", id2label={0: "stars"}, label2id={"stars": 0},
                   problem_type="regression")  # fmt: skip

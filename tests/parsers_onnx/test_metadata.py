@@ -67,6 +67,7 @@ def test_what_is_told_otherwise_is_noted(tmp_path: Path) -> None:
     assert any("how pose is told" in note for note in declared(tmp_path / "out")["notes"])
 
 
+@pytest.mark.slow
 def test_a_line_of_text_is_read(tmp_path: Path) -> None:
     """PP-OCRv4's own alphabet lies in its file."""
     from PIL import ImageDraw, ImageFont

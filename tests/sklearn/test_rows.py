@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas
+import pytest
 import skops.io
 from sklearn import compose, datasets, linear_model, pipeline, preprocessing
 
@@ -40,6 +41,7 @@ def test_a_pipeline_takes_its_csv(tmp_path: Path) -> None:
         np.testing.assert_allclose(net(table)["probabilities"], right, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_columns_of_texts_and_numbers(tmp_path: Path) -> None:
     table = pandas.DataFrame({"age": [1.0, 2, 3] * 8, "city": ["a", "b", "c", "b"] * 6,
                               "pay": np.arange(24.0)})  # fmt: skip
