@@ -4,6 +4,7 @@ alone in a plain Python."""
 import json
 import subprocess
 import sys
+import tracemalloc
 import zipfile
 from io import BytesIO
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 import soundfile
 
 import modelyard
+from converter.preparation.stages import StageError, Stages
 from tests.acceptance.cli import refused, small_cnn, typed, written
 from tests.serving.test_python_package import SERVERS
 
@@ -123,10 +125,10 @@ answer: {kind: numbers, names: [price]}
         {"answers": [{"numbers": prices}, {"numbers": {"price": 4}}]},
     ]
     assert answers[3] == [[1], {"y": [[6.0]]}]
-    told = ("10000 are taken", "lacks the columns width", "empty", "image/png", "64 are taken",
+    told = ("10000 are taken", "lacks the columns width", "empty", "image/png", "more than 64",
             "missing: bias")  # fmt: skip
-    for (status, said), wanted, part in zip(answers[4:], (413, 400, 400, 415, 413, 400), told,
-                                            strict=True):  # fmt: skip
+    statuses = (413, 400, 400, 415, 413, 400)
+    for (status, said), wanted, part in zip(answers[4:], statuses, told, strict=True):
         assert status == wanted and part in json.loads(said)["error"], said
 
 
@@ -158,3 +160,18 @@ def test_without_a_server_it_is_without_effect(tmp_path: Path) -> None:
     small_cnn(tmp_path / "cnn.onnx")
     said = typed("convert cnn.onnx --prepare server --dry-run", tmp_path)
     assert "--prepare (no --serve)" in said.out + said.err
+
+
+def test_a_form_of_line_breaks_takes_no_more_than_any() -> None:
+    stages = Stages({"prepare": [{"kind": "text"}], "answer": [], "limits": {"files": 2}})
+    kind, text = "multipart/form-data; boundary=x", "\r\n" * 1_000_000
+    form = f'--x\r\nContent-Disposition: form-data; filename="a.txt"\r\n\r\n{text}\r\n--x'.encode()
+    tracemalloc.start()
+    [item] = stages.items(form + b"--\r\n", kind)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (item.name, item.data) == ("a.txt", text)
+    assert most < 8 * len(form)
+    for body, says in ((form, "cut short"), (b"abc", "no file"), (form * 3 + b"--", "more than 2")):
+        with pytest.raises(StageError, match=says):
+            stages.items(body.replace(b"--x--x", b"--x\r\n--x"), kind)
