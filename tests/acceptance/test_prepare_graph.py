@@ -91,6 +91,15 @@ def test_a_file_becomes_labels(made: Path, out: str, artifact: str, near: float)
             assert answer["scores_top_index"][0].tolist() == best
 
 
+def test_an_artifact_is_checked_again_from_pictures(made: Path) -> None:
+    for file in ("any/onnx/fp32/model.onnx", "one/tflite/int8/model.tflite"):
+        said = typed(f"check {file} --against cnn.onnx --samples photos --no-probes", made)
+        assert "8 images of photos" in said.out
+    small_cnn(made / "other.onnx", channels=4)
+    said = typed(f"check {file} --against other.onnx --samples photos --no-probes", made, 4)
+    assert "cosine" in said.err
+
+
 def test_what_is_where_is_told(made: Path) -> None:
     for out, size, resize in (("any", (None, None), None), ("one", (16, 16), 20)):
         manifest = json.loads((made / out / "manifest.json").read_text())
