@@ -232,7 +232,8 @@ def _left(picture: Picture, whole: bool) -> Picture:
     }
     if whole:
         fused = ["resize", "fill" if picture.fill is not None else "crop", *fused]
-        known |= {"height": None, "width": None, "resize": None, "fill": None}
+        none = ("height", "width", "resize", "longest", "fill")
+        known |= {**dict.fromkeys(none), "multiple": 1}
     return picture.model_copy(update={**known, "fused": tuple(fused)})
 
 

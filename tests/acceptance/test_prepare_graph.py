@@ -139,6 +139,20 @@ def test_a_device_s_package_tests_itself(made: Path) -> None:
     assert said.returncode == 0, said.stdout + said.stderr
 
 
+def test_sides_are_multiples_within_the_longest(tmp_path: Path) -> None:
+    text = "g (float[1, 3, h, w] x) => (float[1, 3, h, w] y) { y = Identity(x) }"
+    written(tmp_path / "m.onnx", text)
+    how = "longest: 50, multiple: 32, mean: 0, std: 1"
+    recipe = f"source: m.onnx\nbench: false\nprepare: [graph, {{kind: picture, {how}}}]\nout: out\n"
+    (tmp_path / "r.yaml").write_text(recipe)
+    typed("run r.yaml", tmp_path)
+    with modelyard.load(tmp_path / "out") as net:
+        for size, right in (((640, 427), (32, 64)), ((20, 60), (64, 32)), ((10, 10), (32, 32))):
+            Image.new("RGB", size, (255, 0, 0)).save(tmp_path / "a.png")
+            found = net(tmp_path / "a.png")["y"]
+            assert found.shape == (1, 3, *right) and found.max() == 1
+
+
 WAYS = [
     ("resize: 256, interpolation: bilinear", 1),
     ("resize: [480, 640], interpolation: bicubic", 1),
