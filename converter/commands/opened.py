@@ -23,7 +23,7 @@ from converter.pipeline.folders import Found, find_artifact
 from converter.pipeline.plan import Step
 from converter.pipeline.reads import require_files
 from converter.pipeline.run import Listener, Silent
-from converter.pipeline.work import Work, find_parser, sizes_of
+from converter.pipeline.work import Work, find_parser, left_of, sizes_of
 from converter.preparation.suggested import completed
 from converter.preparation.written import require_written
 from converter.protocols.emitter import Artifact, Emitter
@@ -233,6 +233,11 @@ def _open_artifact(found: Found, work: Work, dims: Mapping[str, int]) -> tuple[S
     real = takes_integers(request, request.precision[0])
     with reading(path.name):
         session: Session = Fed(emitter.open(made, request), real=real)
+    if request.prepare == "graph":
+        from converter.pipeline.in_graph import followed
+
+        request = left_of(request, work.opened.read)
+        session = followed(session, work.opened.read)
     symbols = tuple(
         dict.fromkeys(
             dim for spec in session.inputs for dim in spec.shape or () if isinstance(dim, str)

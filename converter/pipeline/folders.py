@@ -75,6 +75,8 @@ class Found:
         kept = {k: v for k, v in self.request.items() if k in names - left_out}
         how = ("io_dtype", *(name for name in opening() if not option_of(name).reads))
         kept |= {k: v for k, v in self.request.items() if k in how}
+        if kept.get("prepare") == "graph" and "to" in self.request:  # which say what is in it
+            kept["to"] = self.request["to"]
         if isinstance(kept.get("metric"), list):  # a user's function is in a file, wherever that is
             kept["metric"] = [name for name in kept["metric"] if ":" not in str(name)]
         return {**kept, "precision": [self.precision], **given}

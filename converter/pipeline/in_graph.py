@@ -23,6 +23,7 @@ from converter.preparation.declared import (
     Declaration,
     Embedding,
     Picture,
+    tops_of,
 )
 from converter.protocols.wrapped import WrappedSession, WrappedSource
 
@@ -231,7 +232,8 @@ def _left(picture: Picture, whole: bool) -> Picture:
     }
     if whole:
         fused = ["resize", "fill" if picture.fill is not None else "crop", *fused]
-        known |= {"height": None, "width": None, "resize": None, "fill": None}
+        none = ("height", "width", "resize", "longest", "fill")
+        known |= {**dict.fromkeys(none), "multiple": 1}
     return picture.model_copy(update={**known, "fused": tuple(fused)})
 
 
@@ -344,6 +346,18 @@ class StagedSession(WrappedSession):
             ]
             return {name: np.array(rows, np.float32)}
         return {}
+
+
+def followed(session: Session, model: Model) -> Session:
+    """An artifact's session, as it is compared with a source.
+
+    Args:
+        session: The artifact's.
+        model: The source's, as it was read.
+    """
+    known = InGraph.of(model)
+    tops = tops_of(known.after) if known is not None else {}
+    return Followed(session, tops) if tops else session
 
 
 class Followed(WrappedSession):

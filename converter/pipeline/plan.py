@@ -272,7 +272,7 @@ def _read(request: Request) -> dict[str, Any]:
     if request.prepare != "graph":
         return known
     images = (name for name in vars(request) if name.startswith("image_"))
-    declared = ("to", "prepare", "preparation", "answer", "dims", "label_names", *images)
+    declared = ("to", "prepare", "preparation", "answer", "dims", *images)
     return {**known, **{name: request.value(name) for name in declared}}
 
 

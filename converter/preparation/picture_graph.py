@@ -81,7 +81,7 @@ def require_expressible(picture: Picture) -> None:
 def _is_cut(picture: Picture) -> bool:
     """Whether something is cut out of the resized picture."""
     sizes = picture.height, picture.width
-    return None not in sizes and picture.resize not in (None, sizes)
+    return None not in sizes and bool(picture.longest or picture.resize not in (None, sizes))
 
 
 def put_picture(model: Model, picture: Picture, spec: TensorSpec, *, whole: bool) -> Placed | None:
@@ -226,6 +226,8 @@ class _Picture:
         b, known = self.build, self.picture
         wanted = None if known.height is None else np.array([known.height, known.width], np.int64)
         one = np.array([1], np.int64)
+        if known.longest is not None:
+            return self._within(size, known.longest)
         if known.fill is not None:  # as large as fits
             own = b.cast(size, DataType.DOUBLE)
             assert wanted is not None
@@ -238,6 +240,15 @@ class _Picture:
         shorter = b.reduce("ReduceMin", size, [0])
         longer = b.op("Mul", size, np.array([known.resize], np.int64))
         return b.op("Max", b.op("Div", longer, shorter), one)
+
+    def _within(self, size: Value, longest: int) -> Value:
+        """The longer side at most so long, both the nearest multiples."""
+        b, step = self.build, np.array([self.picture.multiple], np.int64)
+        own, unit = b.cast(size, DataType.DOUBLE), step.astype(np.float64)
+        ratio = b.op("Div", np.array([longest], np.float64), b.reduce("ReduceMax", own, [0]))
+        sides = b.op("Mul", own, b.op("Min", ratio, np.array([1], np.float64)))
+        count = b.cast(b.op("Round", b.op("Div", sides, unit)), DataType.INT64)
+        return b.op("Max", b.op("Mul", count, step), step)
 
     def _cut(self, x: Value, before: Array | Value, wanted: Array) -> tuple[Value, Value]:
         b = self.build

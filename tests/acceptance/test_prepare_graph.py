@@ -91,6 +91,15 @@ def test_a_file_becomes_labels(made: Path, out: str, artifact: str, near: float)
             assert answer["scores_top_index"][0].tolist() == best
 
 
+def test_an_artifact_is_checked_again_from_pictures(made: Path) -> None:
+    for file in ("any/onnx/fp32/model.onnx", "one/tflite/int8/model.tflite"):
+        said = typed(f"check {file} --against cnn.onnx --samples photos --no-probes", made)
+        assert "8 images of photos" in said.out
+    small_cnn(made / "other.onnx", channels=4)
+    said = typed(f"check {file} --against other.onnx --samples photos --no-probes", made, 4)
+    assert "cosine" in said.err
+
+
 def test_what_is_where_is_told(made: Path) -> None:
     for out, size, resize in (("any", (None, None), None), ("one", (16, 16), 20)):
         manifest = json.loads((made / out / "manifest.json").read_text())
@@ -128,6 +137,20 @@ def test_a_device_s_package_tests_itself(made: Path) -> None:
     said = subprocess.run([sys.executable, "selftest.py"], cwd=folder, capture_output=True,
                           text=True, check=False)  # fmt: skip
     assert said.returncode == 0, said.stdout + said.stderr
+
+
+def test_sides_are_multiples_within_the_longest(tmp_path: Path) -> None:
+    text = "g (float[1, 3, h, w] x) => (float[1, 3, h, w] y) { y = Identity(x) }"
+    written(tmp_path / "m.onnx", text)
+    how = "longest: 50, multiple: 32, mean: 0, std: 1"
+    recipe = f"source: m.onnx\nbench: false\nprepare: [graph, {{kind: picture, {how}}}]\nout: out\n"
+    (tmp_path / "r.yaml").write_text(recipe)
+    typed("run r.yaml", tmp_path)
+    with modelyard.load(tmp_path / "out") as net:
+        for size, right in (((640, 427), (32, 64)), ((20, 60), (64, 32)), ((10, 10), (32, 32))):
+            Image.new("RGB", size, (255, 0, 0)).save(tmp_path / "a.png")
+            found = net(tmp_path / "a.png")["y"]
+            assert found.shape == (1, 3, *right) and found.max() == 1
 
 
 WAYS = [

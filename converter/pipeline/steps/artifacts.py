@@ -37,12 +37,11 @@ from converter.options.request import Request
 from converter.options.resolved import served_name
 from converter.pipeline.cache import Cache
 from converter.pipeline.declaring import declaration_of
-from converter.pipeline.in_graph import Followed, InGraph
+from converter.pipeline.in_graph import followed
 from converter.pipeline.plan import MODELS, Step
 from converter.pipeline.steps.base import StepAction
 from converter.pipeline.steps.models import Made, emitted_next, refuse_unsupported, taken_by
 from converter.pipeline.where import Missed, as_graph, where_it_parts
-from converter.preparation.declared import tops_of
 from converter.protocols.emitter import Artifact, Emitter
 from converter.protocols.server import Evidence, Packaged, Server
 from converter.runtime.ort import OrtSession
@@ -353,9 +352,7 @@ class Check(StepAction):
         return found
 
     def _fed(self, session: Session, artifact: Artifact) -> Fed:
-        known = InGraph.of(self.done.result("parse").model)
-        if known is not None and (tops := tops_of(known.after)):
-            session = Followed(session, tops)
+        session = followed(session, self.done.result("parse").model)
         return Fed(session, real=takes_integers(self.request, artifact.precision))
 
     def _probed(
