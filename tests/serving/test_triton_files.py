@@ -157,7 +157,7 @@ def test_what_is_no_photo_is_refused_and_the_server_goes_on(place: Place) -> Non
     }.items():
         assert says in place.refused("cnn", bad)
         assert place.ask("cnn", body) == right
-    for mode, kind, says in (("CMYK", "JPEG", "Convert it to RGB"), ("I;16", "PNG", "to 8 bits")):
+    for mode, kind, says in (("CMYK", "JPEG", "colour space CMYK"), ("I;16", "PNG", "8 bits")):
         file = BytesIO()
         Image.new(mode, (1, 1)).save(file, kind)
         assert says in place.refused("cnn", file.getvalue())
