@@ -96,19 +96,22 @@ class Way:
     Attributes:
         title: What the table calls it.
         model: Which model is asked.
-        client: Whether the client prepares.
+        of: The way that it is compared with; None where the client prepares.
     """
 
     title: str
     model: str
-    client: bool = False
+    of: Way | None = None
 
 
+CLIENT = Way("client prepares", f"{NAME}_model")
+ALONE = Way("client prepares, without dynamic batching", "alone_model")
 WAYS = (
-    Way("client prepares", f"{NAME}_model", client=True),
-    Way("server prepares, without dynamic batching", "alone"),
-    Way("server prepares: the package", NAME),
-    Way("server prepares: an ensemble by hand", "ensemble"),
+    CLIENT,
+    Way("server prepares: the package", NAME, CLIENT),
+    Way("server prepares: an ensemble by hand", "ensemble", CLIENT),
+    ALONE,
+    Way("server prepares: the package without dynamic batching", "alone", ALONE),
 )
 
 
@@ -158,7 +161,7 @@ class Bench:
 
     def ask(self, way: Way, callers: int, place: str, pid: int) -> Seen:
         """Callers, side by side."""
-        stages = str(self.stages) if way.client else ""
+        stages = "" if way.of else str(self.stages)
         line = [sys.executable, "-m", "bench.files_caller", place, way.model, stages]
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
         running = [
@@ -197,8 +200,8 @@ loading: compare the ratios within a row's number of callers alone.
 |---|---|---|---|---|---|---|
 {rows}
 
-Where requests are joined, their callers come back together and prepare together, while the model waits: on two cores,
-whose batches are no faster than their rows one by one, `--no-dynamic-batching` is the better choice. Measure where you serve.
+The client's own preparation is that of the same dynamic batching. Where joining requests costs more than it gives,
+as on these two cores, `--no-dynamic-batching` is the better choice: measure where you serve.
 
 "of the cores' time": requests/s times the CPU time of one, client's included, over the cores. Server: tritonserver 2.51 of
 {server}, whose ONNX backend here is ours in Python. Machine: {machine}.
@@ -243,7 +246,7 @@ def table(callers: int, seen: Mapping[Way, Sequence[Seen]]) -> Iterator[str]:
     """A row for each way."""
     cores = describe_machine().usable or 1
     for way, found in seen.items():
-        pairs = zip(found, seen[WAYS[0]], strict=True)
+        pairs = zip(found, seen[way.of or way], strict=True)
         ratio, item = statistics.median(a.rate / b.rate for a, b in pairs), median(found)
         used = statistics.median(i.rate * (i.server + i.client) / 1e3 for i in found) / cores
         yield (

@@ -7,6 +7,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -96,26 +97,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@contextmanager
+def served(path: Path, folder: Path) -> Iterator[Place]:
+    """A package or a repository on its server."""
+    with api.serve(str(path), port=0) as running:
+        found = {name.split()[-1]: place.split("/")[2] for name, place in running.addresses.items()}
+        yield Place(folder, found["v2"], found["grpc"])
+
+
 @pytest.fixture(scope="module")
 def place(folder: Path) -> Iterator[Place]:
-    with served(folder / "repository") as running:
-        yield Place(folder, running["web"], running["grpc"])
-
-
-class served:
-    """A package or a repository on its server."""
-
-    def __init__(self, path: Path) -> None:
-        self._serving = api.serve(str(path), port=0)
-
-    def __enter__(self) -> dict[str, str]:
-        places = self._serving.__enter__().addresses.items()
-        web = next(place for name, place in places if name.endswith("v2"))
-        grpc = next(place for name, place in places if name.endswith("grpc"))
-        return {"web": web.split("/")[2], "grpc": grpc.split("/")[2]}
-
-    def __exit__(self, *said: Any) -> None:
-        self._serving.__exit__(*said)
+    with served(folder / "repository", folder) as running:
+        yield running
 
 
 def test_a_photo_becomes_labels(place: Place) -> None:
@@ -164,7 +157,7 @@ def test_what_is_no_photo_is_refused_and_the_server_goes_on(place: Place) -> Non
     }.items():
         assert says in place.refused("cnn", bad)
         assert place.ask("cnn", body) == right
-    for mode, kind, says in (("CMYK", "JPEG", "Convert it to RGB"), ("I;16", "PNG", "to 8 bits")):
+    for mode, kind, says in (("CMYK", "JPEG", "colour space CMYK"), ("I;16", "PNG", "8 bits")):
         file = BytesIO()
         Image.new(mode, (1, 1)).save(file, kind)
         assert says in place.refused("cnn", file.getvalue())
@@ -206,10 +199,9 @@ def test_the_package_is_two_folders(folder: Path) -> None:
 
 def test_an_output_is_served_and_checked(folder: Path) -> None:
     """Both models of it: files are asked of one, tensors of the other."""
-    with served(folder / "cnn") as running:
-        done = typed(f"check cnn --server http://{running['web']}", folder)
+    with served(folder / "cnn", folder) as place:
+        done = typed(f"check cnn --server http://{place.web}", folder)
         assert "passed" in done.out
-        place = Place(folder, running["web"], running["grpc"])
         assert len(place.ask("cnn", (folder / "photos/0.jpg").read_bytes())["classes"]) == 5
 
 
@@ -236,8 +228,7 @@ def test_a_second_version_joins_the_first(folder: Path, tmp_path: Path) -> None:
 def test_a_sentence_becomes_a_class(tmp_path: Path) -> None:
     source = with_tokenizer(save("bert-classes", tmp_path / "bert"))
     typed(f"convert {source} --no-bench --serve triton --prepare server --out out", tmp_path)
-    with served(tmp_path / "out") as running, modelyard.load(tmp_path / "out") as net:
-        place = Place(tmp_path, running["web"], running["grpc"])
+    with served(tmp_path / "out", tmp_path) as place, modelyard.load(tmp_path / "out") as net:
         right = net.ask("the cat, sees").classes
         found = place.ask("bert", b"the cat, sees")["classes"]
         assert [item["label"] for item in found] == [item.label for item in right]

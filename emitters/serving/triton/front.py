@@ -4,7 +4,7 @@ With ``--prepare server`` a package is two model folders beside each other: ``NA
 is written without it, and ``NAME``, which this module writes, a model of Triton's Python backend
 (:mod:`emitters.serving.triton.front_model`) that prepares a file, asks ``NAME_model`` inside the
 server (its "business logic scripting") and answers in JSON. An ensemble of a stage before the
-model and one behind it was measured beside it, and was slower: docs/serving.md.
+model and one behind it was measured beside it, and came out lower: docs/serving.md.
 """
 
 from __future__ import annotations

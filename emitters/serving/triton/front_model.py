@@ -52,8 +52,7 @@ class TritonPythonModel:
         try:
             response = self._answer(body)
         except StageError as error:
-            text = f"{error}. {error.hint}" if error.hint else str(error)
-            response = _refused(text, pb_utils.TritonError.INVALID_ARG)
+            response = _refused(str(error), pb_utils.TritonError.INVALID_ARG)
         except Exception as error:  # the caller would wait for ever
             text = f"{type(error).__name__}: {error}"
             pb_utils.Logger.log_error(text)
