@@ -204,6 +204,8 @@ def _origin(source: dict[str, Any]) -> str:
     }
     told = ", ".join(f"{key} {value}" for key, value in plain.items()) or "no record"
     before = source.get("made_from")
+    if isinstance(before, str):  # as the file has it
+        return f"{told}; made from {before}"
     return f"{told}; made from {_origin(before)}" if before else told
 
 

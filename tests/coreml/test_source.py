@@ -19,6 +19,7 @@ from converter.options.request import Request
 from converter.runtime.ort import OrtSession
 from parsers.coreml.parser import CoremlParser
 from parsers.coreml.source import CoremlSource
+from tests.acceptance.cli import typed
 from tests.coreml.running import agrees, write
 from tests.coreml.test_interface import stateful
 
@@ -171,6 +172,7 @@ def test_a_picture_is_prepared_as_the_file_says(tmp_path: Path) -> None:
         },
     )  # fmt: skip
     Image.new("RGB", (10, 8), (200, 100, 50)).save(tmp_path / "a.png")
+    assert "made from milinternal" in typed(f"inspect {path}", tmp_path).out
     modelyard.convert(path, samples=tmp_path / "a.png", bench=False, out=tmp_path / "out")
     with modelyard.load(tmp_path / "out") as net:
         (means,) = net(tmp_path / "a.png").values()
