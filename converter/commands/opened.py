@@ -234,7 +234,7 @@ def _open_artifact(found: Found, work: Work, dims: Mapping[str, int]) -> tuple[S
     with reading(path.name):
         session: Session = Fed(emitter.open(made, request), real=real)
     if request.prepare == "graph":
-        from converter.pipeline.in_graph import followed
+        from converter.pipeline.staged import followed
 
         request = left_of(request, work.opened.read)
         session = followed(session, work.opened.read)

@@ -8,12 +8,11 @@ decoded picture to the answer with the source's pipeline.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from converter.check.sums import are_best
-from converter.errors import ModelError, UsageError
+from converter.errors import UsageError
 from converter.ir.model import TensorSpec
 from converter.pipeline.work import SIZES
 from converter.preparation.declared import (
@@ -23,19 +22,14 @@ from converter.preparation.declared import (
     Declaration,
     Embedding,
     Picture,
-    tops_of,
 )
-from converter.protocols.wrapped import WrappedSession, WrappedSource
+from converter.protocols.wrapped import WrappedSource
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from converter.ir.model import Model
     from converter.options.request import Request
     from converter.protocols.parser import Source
-    from converter.runtime.session import Arrays, Session
-
-    Array = np.ndarray[Any, Any]
+    from converter.runtime.session import Session
 
 _ABLE = (Picture, Classes, Boxes, Embedding)
 """What operators do."""
@@ -154,6 +148,8 @@ class InGraphSource(WrappedSource):
         if self.known is None:
             self.parse()
         assert self.known is not None
+        from converter.pipeline.staged import StagedSession
+
         return StagedSession(super().reference(), self.known)
 
 
@@ -235,158 +231,3 @@ def _left(picture: Picture, whole: bool) -> Picture:
         none = ("height", "width", "resize", "longest", "fill")
         known |= {**dict.fromkeys(none), "multiple": 1}
     return picture.model_copy(update={**known, "fused": tuple(fused)})
-
-
-class StagedSession(WrappedSession):
-    """A session that takes pictures and gives answers, as stages make them outside of it.
-
-    Args:
-        session: The framework's.
-        known: What is in the graph of its artifacts.
-    """
-
-    def __init__(self, session: Session, known: InGraph) -> None:
-        super().__init__(session)
-        self._known = known
-        self._answers = [item.model_dump() for item in known.before.answer]
-        self._left = known.after.answer
-        self._source: dict[str, TensorSpec] = {spec.name: spec for spec in session.outputs}
-
-    @property
-    def inputs(self) -> tuple[TensorSpec, ...]:
-        """The inputs, pictures as pixels."""
-        return tuple(self._pixels(spec) for spec in super().inputs)
-
-    @property
-    def runtime(self) -> dict[str, Any]:
-        """The framework's; what is resized is rounded to 8 bits."""
-        found = super().runtime
-        rounds = self._known.whole and not found.get("arithmetic")
-        return {**found, "arithmetic": "pixels"} if rounds else found
-
-    def _pixels(self, spec: TensorSpec) -> TensorSpec:
-        known, shape = self._known, spec.shape
-        if known.input is None or spec.name != known.input.name or shape is None:
-            return spec
-        picture = known.picture
-        assert picture is not None
-        rows = shape[-3:] if picture.layout == "HWC" else (*shape[-2:], shape[-3])
-        if known.whole:
-            rows = ("height", "width", rows[2])
-        return TensorSpec(spec.name, "uint8", (*shape[:-3], *rows), meaning="image")
-
-    def run(self, feeds: Arrays) -> dict[str, Array]:
-        """The answers to pictures."""
-        from converter.preparation.stages import Seen
-
-        fed, seen = self._staged(feeds)
-        found = self._session.run(fed)
-        for item, left in zip(self._answers, self._left, strict=True):
-            found |= self._answered(item, left, found, fed, seen or [Seen()])
-        return found
-
-    def _fed(self, feeds: Arrays) -> Arrays:
-        return self._staged(feeds)[0]
-
-    def _staged(self, feeds: Arrays) -> tuple[dict[str, Array], list[Any]]:
-        """What the session is fed, and what stages saw of each picture."""
-        import numpy as np
-
-        from converter.preparation.stages import valued
-        from converter.samples.images import table_of
-
-        spec, picture = self._known.input, self._known.picture
-        if spec is None or picture is None:
-            return dict(feeds), []
-        given, rows, seen = feeds[spec.name], [], []
-        table = table_of(spec, picture)
-        for pixels in given if given.ndim == 4 else given[np.newaxis]:
-            fitted, where = self._fitted(picture, pixels)
-            rows.append(valued(picture.model_dump(), fitted, table))
-            seen.append(where)
-        return {**feeds, spec.name: np.stack(rows) if given.ndim == 4 else rows[0]}, seen
-
-    def _fitted(self, picture: Picture, pixels: Array) -> tuple[Array, Any]:
-        """Pixels in the model's size, and where they came from."""
-        from PIL.Image import fromarray
-
-        from converter.preparation.prepared import told
-        from converter.preparation.stages import Seen, fit
-
-        if not self._known.whole:
-            return pixels, Seen()
-        image = fromarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels)
-        with told():
-            return fit(image, picture.model_dump(), "the picture")
-
-    def _answered(
-        self, item: Mapping[str, Any], left: Any, found: Arrays, fed: Arrays, seen: Sequence[Any]
-    ) -> dict[str, Array]:
-        import numpy as np
-
-        from converter.preparation import stages
-
-        name = item["output"]
-        if isinstance(left, Classes) and item["activation"]:
-            return {name: stages.activated(found[name], item["activation"]).astype(np.float32)}
-        if isinstance(left, Boxes):
-            where = replace(seen[0], feeds=dict(fed))
-            corners, scores, index = stages.found_boxes(item, found, where)
-            made = corners.astype(np.float32), scores.astype(np.float32), index.astype(np.int64)
-            names = (left.output, left.scores or "", left.classes or "")
-            return dict(zip(names, made, strict=True))
-        if isinstance(left, Embedding) and left.fused:
-            rows = [
-                stages.embedding(
-                    item,
-                    {name: found[name][i : i + 1]},
-                    stages.Seen(feeds={key: array[i : i + 1] for key, array in fed.items()}),
-                )["embedding"]
-                for i in range(len(found[name]))
-            ]
-            return {name: np.array(rows, np.float32)}
-        return {}
-
-
-def followed(session: Session, model: Model) -> Session:
-    """An artifact's session, as it is compared with a source.
-
-    Args:
-        session: The artifact's.
-        model: The source's, as it was read.
-    """
-    known = InGraph.of(model)
-    tops = tops_of(known.after) if known is not None else {}
-    return Followed(session, tops) if tops else session
-
-
-class Followed(WrappedSession):
-    """An artifact whose best classes are held to the scores that it gives, and then aren't looked
-    at: which class comes first is the scores' to say.
-
-    Args:
-        session: The artifact's.
-        tops: The outputs of the best classes, by the output whose they are.
-    """
-
-    def __init__(self, session: Session, tops: Mapping[str, tuple[str, str]]) -> None:
-        super().__init__(session)
-        self._tops = tops
-        self._left_out = {name for pair in tops.values() for name in pair}
-
-    @property
-    def outputs(self) -> tuple[TensorSpec, ...]:
-        """Those that are compared."""
-        return tuple(spec for spec in super().outputs if spec.name not in self._left_out)
-
-    def run(self, feeds: Arrays) -> dict[str, Array]:
-        """The session's outputs that are compared.
-
-        Raises:
-            ModelError: The best classes aren't those of the scores.
-        """
-        found = super().run(feeds)
-        for output, names in self._tops.items():
-            if not are_best(found[output], *(found[name] for name in names)):
-                raise ModelError(f"the artifact's best classes aren't those with the best {output}")
-        return {name: array for name, array in found.items() if name not in self._left_out}

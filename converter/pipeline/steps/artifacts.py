@@ -37,8 +37,8 @@ from converter.options.request import Request
 from converter.options.resolved import served_name
 from converter.pipeline.cache import Cache
 from converter.pipeline.declaring import declaration_of
-from converter.pipeline.in_graph import followed
 from converter.pipeline.plan import MODELS, Step
+from converter.pipeline.staged import followed
 from converter.pipeline.steps.base import StepAction
 from converter.pipeline.steps.models import Made, emitted_next, refuse_unsupported, taken_by
 from converter.pipeline.where import Missed, as_graph, where_it_parts
