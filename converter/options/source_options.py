@@ -167,7 +167,6 @@ class SampleOptions:
         "Where users' files become inputs, and outputs answers: in the graph, as far as operators "
         "can, or in the server. Default: in the client.",
         choices=("graph", "server"),
-        usual=True,
         needs="prepares",
         affects=("plan", "simplify", "package"),
     )
