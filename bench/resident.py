@@ -34,7 +34,9 @@ def rows(folder: Path) -> Iterator[Row]:
             own = converted(folder, "small.onnx", target, precision).resident
             seen = converted(folder, "large.onnx", target, precision)
         except RuntimeError as error:  # the CPU has no kernels of it
-            yield Row(what, f"not made: {str(error).strip().splitlines()[-1]}", "", None)
+            lines = [line for line in str(error).splitlines() if line.startswith("error:")]
+            why = (lines or [str(error)])[0].removeprefix("error: ")
+            yield Row(what, f"not made: {why}", "", None)
             continue
         first = plain.setdefault(target, seen.seconds)
         share, beside = (seen.resident - own) / held, seen.seconds / first

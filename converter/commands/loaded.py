@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any
 
 import numpy as np
+from pydantic import ValidationError
 
 from converter.check.feeding import Fed, takes_integers
 from converter.check.sums import Array
@@ -314,5 +315,9 @@ def _opened(found: Found, options: Mapping[str, Any]) -> Loaded:
     folder, declared = declared_in(str(found.path))
     if not declared:
         return Loaded(found.title, session)
-    known = Declaration.model_validate(declared)
+    try:
+        known = Declaration.model_validate(declared)
+    except ValidationError as error:
+        session.close()
+        raise UsageError(f"{MANIFEST} of {folder} declares what is none: {error}") from error
     return Loaded(found.title, session, Preparing(known, folder, session.inputs))

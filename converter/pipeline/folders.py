@@ -14,7 +14,7 @@ from converter.errors import UsageError
 from converter.files.regular import require_regular
 from converter.files.scrub import base_name
 from converter.options.request import group, opening, option_of
-from converter.preparation.flow import FlowStep
+from converter.preparation.flow import FlowStep, flow_of
 
 MANIFEST = "manifest.json"
 
@@ -159,9 +159,14 @@ def declared_in(path: str) -> tuple[Path, Mapping[str, Any] | None]:
 
 
 def flow_in(path: str) -> list[FlowStep]:
-    """How the parts of the output that ``path`` is are joined; empty where nothing joins them."""
-    said = (_read(Path(path) / MANIFEST) or {}).get("flow", [])
-    return [FlowStep.model_validate(step) for step in said]
+    """How the parts of the output that ``path`` is are joined; empty where nothing joins them.
+
+    Raises:
+        UsageError: Its manifest says what is no flow.
+    """
+    manifest = _read(Path(path) / MANIFEST) or {}
+    said = manifest.get("flow")
+    return list(flow_of(said, manifest["parts"], f"{MANIFEST} of {path}")) if said else []
 
 
 def parts_of(path: str) -> list[str]:
@@ -228,6 +233,7 @@ def _read(path: Path) -> dict[str, Any] | None:
         packages = [str(item["path"]) for item in read.get("packages", ())]
         inside += [not Path(item).is_absolute() and ".." not in Path(item).parts
                    for item in packages]  # fmt: skip
+        inside += [Path(name).name == name for name in parts]
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
     return read if ours and known and all(inside) else None

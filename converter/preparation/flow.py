@@ -56,8 +56,8 @@ def flow_of(
             part is of no step; all problems are listed.
     """
     steps: list[FlowStep] = []
-    problems: list[str] = []
-    for number, item in enumerate(written, 1):
+    problems: list[str] = [] if isinstance(written, list) else ["it is no list of steps"]
+    for number, item in enumerate(written if isinstance(written, list) else (), 1):
         try:
             step = FlowStep.model_validate({"part": item} if isinstance(item, str) else item)
         except ValidationError as error:

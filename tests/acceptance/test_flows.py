@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -116,3 +117,13 @@ def test_a_rendered_page_is_read(tmp_path: Path) -> None:
     for box, (x, y, _) in zip(found, lines, strict=True):
         left, top, right, bottom = box["box"]
         assert left <= x + 8 and top <= y + 14 <= bottom and right > x + 100
+
+
+def test_a_manifest_that_says_no_flow(made: Path) -> None:
+    typed("run r.yaml --out out", made)
+    file = made / "out/manifest.json"
+    for said in ('"flow": 3', '"flow": [{"part": "../find"}]', '"flow": [[]]'):
+        text = json.dumps({**json.loads(file.read_text()), "flow": []})
+        file.write_text(text.replace('"flow": []', said))
+        with pytest.raises(modelyard.UsageError, match="has a flow that isn't right"):
+            modelyard.load(made / "out")

@@ -147,3 +147,15 @@ def test_files_and_usage_prepare_as_written(tmp_path: Path) -> None:
     )  # fmt: skip
     usage = (tmp_path / "out/tflite/fp32/usage.py").read_text()
     assert "[0.4, 0.5, 0.6]) / [0.25, 0.25, 0.25]" in usage and "[..., ::-1]" in usage
+
+
+def test_a_manifest_that_declares_nothing_right(tmp_path: Path) -> None:
+    small_cnn(tmp_path / "m.onnx")
+    modelyard.convert(tmp_path / "m.onnx", bench=False, out=tmp_path / "out",
+                      prepare={"kind": "picture"})  # fmt: skip
+    file = tmp_path / "out/manifest.json"
+    said = json.loads(file.read_text())
+    said["declared"]["prepare"][0]["color"] = "mauve"
+    file.write_text(json.dumps(said))
+    with pytest.raises(modelyard.UsageError, match="declares what is none"):
+        modelyard.load(tmp_path / "out")
