@@ -389,12 +389,18 @@ def _carry_out(
             for work, (run, versions) in zip(works, prepared, strict=True)
         ]
         for outcome in outcomes:
-            outcome.run.end = outcome.work.opened.close
+            if not whole.request.flow:  # whose check asks all sources together
+                outcome.run.end = outcome.work.opened.close
             if any(step.otherwise for step in outcome.plan.steps):
                 tried = import_module("converter.pipeline.recalibrating").Recalibration(outcome)
                 outcome.run.revise = tried
         with suppress(BudgetError):  # told with the report
             carry_out([outcome.run for outcome in outcomes])
+        if whole.request.flow and whole.request.check and all(o.is_told for o in outcomes):
+            check_flow = import_module("converter.pipeline.flow_check").check_flow
+            gates = check_flow(outcomes, whole)
+            for outcome in outcomes:
+                outcome.joined.update(gates)
         return write_outcome(outcomes, staging, whole)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from converter.check.gate_result import GateResult
 from converter.options.request import Request
 from converter.pipeline.plan import Plan, Step
 from converter.pipeline.run import Run
@@ -23,12 +24,14 @@ class Outcome:
         versions: Of the packages that did it.
         recalibrated: What two methods of calibration gave and which was taken, by the artifact's
             :attr:`Step.what`.
+        joined: What the flow's check said of artifacts, by target and precision.
     """
 
     work: Work
     run: Run
     versions: Mapping[str, str]
     recalibrated: dict[str, str] = field(default_factory=dict)
+    joined: dict[tuple[str, str], GateResult] = field(default_factory=dict)
 
     @property
     def part(self) -> str:

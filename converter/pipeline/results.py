@@ -514,6 +514,8 @@ def gates_of(outcome: Outcome, step: Step, artifact: Artifact) -> list[GateResul
     if checked and checked.runtime.get("stands_for"):
         why = f"{checked.runtime['stands_for']} was not run"
         gates.append(GateResult(RUNS, None, None, "not judged", why))
+    if (joined := outcome.joined.get((artifact.target, artifact.precision))) is not None:
+        gates.append(joined)
     decided = outcome.run.result("parse").model.source.get("decided")
     if decided and request.strict:
         why = f"the file has for every input what values of those tried decided: {decided}"

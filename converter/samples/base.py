@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,7 @@ class Samples(ABC):
         of_images: Whether they are images, prepared as the request says.
         picture: How an image becomes the model's input, where they are images.
         label_names: Names of the classes, where known.
+        files: Path and name of what they were made of, where that are users' files.
         skipped: What was left out since it can't be read, and why (``--skip-bad``).
     """
 
@@ -63,6 +65,7 @@ class Samples(ABC):
     of_images: bool = False
     picture: Picture | None = None
     label_names: tuple[str, ...] | None = None
+    files: Sequence[tuple[Path, str]] = ()
     skipped: list[str] = []  # noqa: RUF012 - who skips something has a list of its own
 
     @abstractmethod

@@ -88,6 +88,7 @@ class ImageSamples(Samples):
             for i in range(0, len(files), step)
         ]
         self.origin = origin
+        self.files = [(file.path, file.name) for file in files]
         self._kept: dict[int, tuple[Array, Seen]] = {}
 
     def _readable(self, files: Sequence[SampleFile]) -> list[SampleFile]:

@@ -10,6 +10,7 @@ import pytest
 from PIL import Image, ImageDraw, ImageFont
 
 import modelyard
+from converter.pipeline.flow_check import agreements
 from tests.acceptance.cli import typed, written
 from tests.acceptance.test_prepare import detector
 
@@ -20,6 +21,7 @@ bench: false
 parts:
   find:
     source: net.onnx
+    samples: photos
     prepare: {kind: picture, fill: 114}
     answer: {kind: boxes, output: boxes, transposed: true, scores: scores, format: cxcywh,
              labels: [cat, dog], iou: 0.5}
@@ -41,7 +43,9 @@ def made(tmp_path: Path) -> Path:
     picture = np.zeros((100, 200, 3), np.uint8)
     picture[:, :100, 0] = 200  # where the first box is
     picture[37:63, 137:163, 2] = 200  # and the second
-    Image.fromarray(picture).save(tmp_path / "page.png")
+    (tmp_path / "photos").mkdir()
+    for file in ("page.png", "photos/page.png"):
+        Image.fromarray(picture).save(tmp_path / file)
     (tmp_path / "r.yaml").write_text(RECIPE)
     return tmp_path
 
@@ -50,6 +54,11 @@ def made(tmp_path: Path) -> Path:
 def test_each_box_is_cut_out_and_asked_about(made: Path, target: str) -> None:
     (made / "r.yaml").write_text(f"to: {target}\n{RECIPE}")
     typed("run r.yaml --out out", made)
+    report = json.loads((made / "out/report.json").read_text())
+    gates = [{gate["name"]: gate["why"] for gate in item["gates"]} for item in report["artifacts"]]
+    assert len(gates) == 2
+    for gate in gates:
+        assert gate["flow"] == "2 of 2 answers to 1 file are those of the sources"
     with modelyard.load(made / "out") as flow:
         told = flow(made / "page.png")
         first, second = told["find"]["boxes"]
@@ -117,6 +126,29 @@ def test_a_rendered_page_is_read(tmp_path: Path) -> None:
     for box, (x, y, _) in zip(found, lines, strict=True):
         left, top, right, bottom = box["box"]
         assert left <= x + 8 and top <= y + 14 <= bottom and right > x + 100
+
+
+def test_what_only_the_whole_shows_is_a_missed_gate(made: Path) -> None:
+    """In float16 a tiny box lies elsewhere: cosine 1, and another picture for the next part."""
+    detector(made / "net.onnx", first=(62.015, 32.015, 0.05, 0.05))
+    (made / "r.yaml").write_text(f"precision: fp16\nfew-samples: true\n{RECIPE}")
+    said = typed("run r.yaml --out out", made, code=4).err
+    assert "flow: 0.3333, limit 0.999; 1 of 3 answers to 1 file are those of the sources" in said
+    assert "cosine" not in said and not (made / "out").exists()
+
+
+def test_answers_that_agree() -> None:
+    box = {"box": [0, 0, 10, 10], "score": 0.9, "read": {"text": "a", "score": 0.8}}
+    near = {"box": [0, 0.2, 10, 10], "score": 0.89, "read": {"text": "a", "score": 0.5}}
+    other = {**box, "read": {"text": "b", "score": 0.8}}
+    far = {**box, "box": [3, 0, 13, 10]}
+    for found, right in ((near, [True]), (other, [False, False]), (far, [False, False])):
+        assert list(agreements({"boxes": [found]}, {"boxes": [box]})) == right
+    assert list(agreements({"boxes": []}, {"boxes": [box]})) == [False]
+    classes = [{"index": 1, "score": 0.5}, {"index": 0, "score": 0.4}]
+    told = {"sort": {"classes": classes}, "text": "x"}
+    assert list(agreements(told, told)) == [True, True]
+    assert list(agreements({"sort": {"classes": classes[::-1]}}, told)) == [False, False]
 
 
 def test_a_manifest_that_says_no_flow(made: Path) -> None:

@@ -22,8 +22,10 @@ g (float[batch, 3, 64, 64] x) => (float[batch, 4, 2] boxes, float[batch, 2, 2] s
 """Finds two things wherever they are: a cat in the left half, a dog that is a tenth as likely."""
 
 
-def detector(path: Path) -> Path:
-    places = np.array([[[16, 48], [32, 32], [32, 8], [32, 8]]], np.float32)
+def detector(path: Path, *, first: tuple[float, ...] = (16, 32, 32, 32)) -> Path:
+    """Finds its first thing there: the middle's x and y, width, height."""
+    second = (48, 32, 8, 8)
+    places = np.array([list(zip(first, second, strict=True))], np.float32)
     sure = np.array([[[0.9, 0.2], [0.1, 0.3]]], np.float32)
     arrays = {"zeros": np.zeros((3, 8), np.float32), "places": places, "sure": sure,
               "shape": np.array([-1, 4, 2]), "shorter": np.array([-1, 2, 2])}  # fmt: skip
