@@ -19,6 +19,7 @@ from converter.preparation.declared import (
     Row,
     Sound,
 )
+from converter.preparation.flow import FlowStep
 from converter.report import svg
 from converter.report.layerwise_error import AlongReport
 from converter.report.model import ArtifactReport, Report
@@ -61,7 +62,7 @@ def page_environment() -> Environment:
     )
     environment.filters |= {name: getattr(words, name) for name in names}
     environment.filters |= {"plain": plain, "labelled": labelled, "ran_in": ran_in}
-    environment.filters["declared"] = declared
+    environment.filters |= {"declared": declared, "joined": joined}
     environment.globals |= {
         "at_one": _at_one,
         "numbers": numbers,
@@ -130,6 +131,17 @@ def declared(said: Declaration | None) -> list[tuple[str, str]]:
     for meaning in said.answer if said else ():
         lines.append((f"{_MEANINGS[meaning.kind]} of {meaning.output}", _meaning(meaning)))
     return lines
+
+
+def joined(flow: Sequence[FlowStep]) -> str:
+    """A flow's steps in a line: ``detect, then read for each of detect.boxes``."""
+    told = []
+    for step in flow:
+        name = step.name if step.name == step.part else f"{step.name} ({step.part})"
+        each = f" for each of {step.each}" if step.each else ""
+        when = ", ".join(f"{other} is {label}" for other, label in step.when.items())
+        told.append(f"{name}{each}" + (f" where {when}" if when else ""))
+    return ", then ".join(told)
 
 
 _MEANINGS = {

@@ -79,6 +79,9 @@ def test_a_step_may_be_for_some_boxes_alone(made: Path) -> None:
     with modelyard.load(made / "out") as flow:
         first, second = flow(made / "page.png")["find"]["boxes"]
     assert "paint" in first and "paint" not in second and "sort" in second
+    page = (made / "out/report.html").read_text()
+    told = "find, then sort (color) for each of find.boxes, then paint (color) for each of"
+    assert f"{told} find.boxes where sort is red" in page
 
 
 @pytest.mark.parametrize(("flow", "told"), [
