@@ -23,6 +23,11 @@ from converter.preparation.suggested import Suggested, row_of, shaped
 from converter.preparation.written import filled
 from converter.samples import Samples
 
+UNSAID = (
+    "pictures are fed as values of 0 to 1, since nothing says what the model was trained with: "
+    "--image-mean and --image-std do, as --image-mean imagenet --image-std imagenet"
+)
+
 
 def declaration_of(
     request: Request, samples: Samples, model: Model, assets: Collection[str]
@@ -62,7 +67,15 @@ def _filled(request: Request, model: Model, known: Sequence[Prepare]) -> Declara
     places |= {f"answer ({item.kind})" for item in answer}
     origins = [f"{at}: from {where}" for at, where in said.origins.items() if at in places]
     told = [*origins, *notes, *other, *unused, *more, *said.notes]
+    if not written and any(isinstance(item, Picture) and _is_plain(item) for item in prepare):
+        said_of_values = request.image_scale is not None or request.image_mean or request.image_std
+        told += [UNSAID] * (not said_of_values)
     return Declaration(prepare=prepare, answer=answer, notes=tuple(told))
+
+
+def _is_plain(picture: Picture) -> bool:
+    """Whether values are fed as 0 to 1."""
+    return picture.scale == 1 / 255 and not any(picture.mean) and set(picture.std) == {1.0}
 
 
 def _known(

@@ -130,6 +130,7 @@ def declared(said: Declaration | None) -> list[tuple[str, str]]:
             lines.append((f"Texts become {names}", f"tokens by {item.file}{longest}"))
     for meaning in said.answer if said else ():
         lines.append((f"{_MEANINGS[meaning.kind]} of {meaning.output}", _meaning(meaning)))
+    lines += (("Of that", note) for note in (said.notes if said else ()))
     return lines
 
 

@@ -136,6 +136,18 @@ def test_rows_of_a_table_become_inputs(tmp_path: Path) -> None:
             net(tmp_path / "b.csv")
 
 
+def test_that_nobody_said_what_pictures_are_is_told(tmp_path: Path) -> None:
+    small_cnn(tmp_path / "m.onnx")
+    (tmp_path / "photos").mkdir()
+    Image.new("RGB", (20, 20), (200, 100, 50)).save(tmp_path / "photos/0.png")
+    told = "nothing says what the model was trained with"
+    for options, there in (("", True), ("--image-mean imagenet", False)):
+        typed(
+            f"convert m.onnx --no-bench --samples photos {options} --out out --overwrite", tmp_path
+        )
+        assert (told in (tmp_path / "out/report.html").read_text()) == there
+
+
 def test_files_and_usage_prepare_as_written(tmp_path: Path) -> None:
     """A recipe's mean is Core ML's bias, checked on pictures, and usage.py's."""
     small_cnn(tmp_path / "m.onnx")
