@@ -38,7 +38,7 @@ from converter.pipeline.staging import SCRATCH, Staging
 from converter.pipeline.work import Work, describe_versions, find_parser
 from converter.preparation.flow import flow_of
 from converter.protocols.parser import Identity, Parser
-from converter.protocols.server import Server
+from converter.protocols.server import Packaged, Server
 from converter.runtime.interpreter import none_runs
 
 if TYPE_CHECKING:
@@ -401,7 +401,10 @@ def _carry_out(
             gates = check_flow(outcomes, whole)
             for outcome in outcomes:
                 outcome.joined.update(gates)
-        return write_outcome(outcomes, staging, whole)
+        flows: tuple[list[Packaged], list[str]] = [], []
+        if whole.request.flow and all(outcome.is_told for outcome in outcomes):
+            flows = import_module("converter.pipeline.flow_packages").join_packages(outcomes, whole)
+        return write_outcome(outcomes, staging, whole, flows)
 
 
 def _early(parts: Sequence[_Part]) -> Iterator[bool]:

@@ -86,13 +86,19 @@ _SHOWN_ELSEWHERE = {
 }
 
 
-def write_outcome(outcomes: Sequence[Outcome], staging: Staging, whole: Whole) -> Report:
+def write_outcome(
+    outcomes: Sequence[Outcome],
+    staging: Staging,
+    whole: Whole,
+    flows: tuple[Sequence[Packaged], Sequence[str]] = ((), ()),
+) -> Report:
     """Judges the gates, writes report and manifest, and puts the output in its place.
 
     Args:
         outcomes: The run of each part; of a request without parts, one.
         staging: Where the output is made.
         whole: What all parts have together.
+        flows: The packages that join those of the parts, and why there are none.
 
     Raises:
         GateError: A gate or a budget was missed: only the report is left, in ``OUT.failed/``.
@@ -121,6 +127,13 @@ def write_outcome(outcomes: Sequence[Outcome], staging: Staging, whole: Whole) -
         for outcome in told:
             _publish(outcome, reports[outcome.part], staging.journal)
         report = _joined(outcomes, reports, whole)
+        for packaged in flows[0]:
+            if failed:  # a part of it was taken out
+                shutil.rmtree(packaged.path)
+            else:
+                report.packages.append(PackageReport.of(packaged, staging.folder))
+        for text in flows[1]:
+            report.warn(text)
     _write(outcomes, report, staging, whole.request, given)
     place = staging.commit() if given else staging.commit_failed(FAILED_KEEPS)
     if staging.left:

@@ -58,6 +58,7 @@ class Server(ABC):
         packages: As an :class:`Emitter`'s.
         tools: Commands of it that ``doctor`` looks for.
         publishes: Whether it has repositories that packages are added to (``--repository``).
+        joins: Whether it has flows (:meth:`join`).
         several: Whether one process of it serves several packages, which then lie in one folder:
             that folder may stand in a package's place below.
         ports: The ports that it listens on, by name, with its usual numbers; ``http`` first.
@@ -72,6 +73,7 @@ class Server(ABC):
     tools: Sequence[str] = ()
     publishes: bool = False
     several: bool = False
+    joins: bool = False
     ports: Mapping[str, int] = MappingProxyType({})
 
     def __init_subclass__(cls, spec: ServerSpec | None = None) -> None:
@@ -93,6 +95,21 @@ class Server(ABC):
         evidence: Evidence | None = None,
     ) -> Packaged:
         """Writes ``<folder>/<model name>/...``; ``folder`` is ``serving/<server>``."""
+
+    def join(
+        self, folder: Path, name: str, steps: Sequence[Mapping[str, Any]],
+        parts: Mapping[str, Packaged],
+    ) -> Packaged:  # fmt: skip
+        """Writes what takes users' files through the packages of several parts; where
+        :attr:`joins`.
+
+        Args:
+            folder: Where the packages lie.
+            name: What users call it.
+            steps: The flow, as :class:`converter.preparation.flow.FlowStep` has it.
+            parts: The packages by the parts' names.
+        """
+        raise NotImplementedError
 
     def publish(self, packaged: Packaged, repository: Path, announce: Announce) -> Path:
         """Adds a package, at its next version, to an existing repository; gives the version's

@@ -57,6 +57,7 @@ class ServerSpec:
     ports: Mapping[str, int] = field(default_factory=dict)
     publishes: bool = False
     several: bool = False
+    joins: bool = False
 
 
 def apply(spec: Any, to: type) -> None:

@@ -37,7 +37,12 @@ flow:
 
 @pytest.fixture
 def made(tmp_path: Path) -> Path:
-    """What finds two boxes, and what says the colour of a picture."""
+    flow_files(tmp_path)
+    return tmp_path
+
+
+def flow_files(tmp_path: Path) -> None:
+    """What finds two boxes, what says the colour of a picture, and a page."""
     detector(tmp_path / "net.onnx")
     written(tmp_path / "color.onnx", COLORS)
     picture = np.zeros((100, 200, 3), np.uint8)
@@ -47,7 +52,6 @@ def made(tmp_path: Path) -> Path:
     for file in ("page.png", "photos/page.png"):
         Image.fromarray(picture).save(tmp_path / file)
     (tmp_path / "r.yaml").write_text(RECIPE)
-    return tmp_path
 
 
 @pytest.mark.parametrize("target", ["onnx", "tflite"])

@@ -26,6 +26,7 @@ import modelyard
 from converter import api
 from emitters.serving.triton.validate import validate_folder
 from tests.acceptance.cli import small_cnn, typed, written
+from tests.acceptance.test_flows import RECIPE, flow_files
 from tests.acceptance.test_prepare import SOUND
 from tests.huggingface.models import save
 from tests.huggingface.test_texts import with_tokenizer
@@ -236,3 +237,34 @@ def test_a_sentence_becomes_a_class(tmp_path: Path) -> None:
         np.testing.assert_allclose(scores, [item.score for item in right], atol=1e-3)
         assert "no text in UTF-8" in place.refused("bert", b"\xff\xfe\x00")
         assert "at most 100,000 are taken" in place.refused("bert", b"a" * 100_001)
+
+
+def test_a_flow_takes_a_page_through_its_parts(made_flow: Path) -> None:
+    """One request: what finds boxes, and what says the colour of each."""
+    page = (made_flow / "page.png").read_bytes()
+    with modelyard.load(made_flow / "out") as flow:
+        right = flow(page)
+    manifest = json.loads((made_flow / "out/manifest.json").read_text())
+    assert [item["path"] for item in manifest["packages"]] == [
+        "serving/triton/find", "serving/triton/color", "serving/triton/page",
+    ]  # fmt: skip
+    with served(made_flow / "out", made_flow) as place:
+        found = place.ask("page", page)
+        assert [box["paint"]["classes"][0]["label"] for box in found["find"]["boxes"]] == [
+            "red", "blue"]  # fmt: skip
+        for box, known in zip(found["find"]["boxes"], right["find"]["boxes"], strict=True):
+            assert box["box"] == known["box"] and box["label"] == known["label"]
+        assert "can't be read" in place.refused("page", b"no page")
+        assert place.ask("color", page)["classes"][0]["label"] == "red"
+
+
+@pytest.fixture
+def made_flow(tmp_path: Path) -> Path:
+    flow_files(tmp_path)
+    recipe = yaml.safe_load(RECIPE)
+    for part in recipe["parts"].values():
+        part["prepare"] = ["server", part["prepare"]]
+    said = {"name": "page", "serve": "triton", **recipe}
+    (tmp_path / "r.yaml").write_text(yaml.safe_dump(said, sort_keys=False))
+    typed("run r.yaml --out out", tmp_path)
+    return tmp_path

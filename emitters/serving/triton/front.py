@@ -152,6 +152,7 @@ def _called(package: Folder) -> dict[str, Any]:
     first = ((package.inputs[0].spec.shape or ()) + (None,))[0]
     return {
         "name": package.name,
+        "batched": package.max_batch > 1,
         "rows": package.max_batch or (first if isinstance(first, int) else None),
         "inputs": {package.own_name(p.spec.name): _port(p) for p in package.inputs},
         "outputs": {package.own_name(p.spec.name): _port(p) for p in package.outputs},

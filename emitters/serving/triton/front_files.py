@@ -14,22 +14,26 @@ from emitters.serving.triton.config import CONFIG_NAME, read_config, version_num
 
 BACKEND = "python"
 CODE = "model.py"
-CALLS = "calls"
-"""The parameter in ``config.pbtxt`` that names the model that is asked."""
+CALLS, SEPARATOR = "calls", ","
+"""The parameter in ``config.pbtxt`` that names the models that are asked."""
+
+FLOW = "flow.json"
+"""What a flow's model does; beside its code."""
 
 WITH = {"soundfile": ("cffi==2.1.1", "typing_extensions==4.16.0")}
 """What a package's own packages need besides, where pip fetches nothing by itself."""
 
 
-def called_by(config: Any) -> str:
-    """The name of the model that a model in front asks; empty for every other configuration."""
-    return str(config.parameters[CALLS].string_value) if CALLS in config.parameters else ""
+def called_by(config: Any) -> list[str]:
+    """The names of the models that a model in front asks; none for every other configuration."""
+    if CALLS not in config.parameters:
+        return []
+    return str(config.parameters[CALLS].string_value).split(SEPARATOR)
 
 
 def calls(folder: Path) -> list[Path]:
     """The packages beside one that it asks itself."""
-    name = called_by(read_config(folder / CONFIG_NAME))
-    return [folder.parent / name] if name else []
+    return [folder.parent / name for name in called_by(read_config(folder / CONFIG_NAME))]
 
 
 def needs(folder: Path) -> list[str]:
@@ -40,16 +44,19 @@ def needs(folder: Path) -> list[str]:
     """
     version = folder / str(version_numbers(folder)[-1])
     with reading(stages.FILE):
-        said = json.loads((version / stages.FILE).read_text(encoding="utf-8"))
-        known = needs_of_kinds([item["kind"] for item in said["prepare"]])
+        said = [json.loads((version / stages.FILE).read_text(encoding="utf-8"))]
+        if (version / FLOW).is_file():
+            flow = json.loads((version / FLOW).read_text(encoding="utf-8"))
+            said += flow["parts"].values()
+        known = needs_of_kinds([item["kind"] for one in said for item in one["prepare"]])
     return [more for name in known for more in (name, *WITH.get(name.split("==")[0], ()))]
 
 
 def front_problems(folder: Path, config: Any) -> Iterator[str]:
     """What is wrong with a model in front."""
-    name = called_by(config)
-    if not (folder.parent / name / CONFIG_NAME).is_file():
-        yield f"it asks {name}, which isn't beside it"
+    for name in called_by(config):
+        if not (folder.parent / name / CONFIG_NAME).is_file():
+            yield f"it asks {name}, which isn't beside it"
     for number in version_numbers(folder):
         for file in (CODE, MODULE, stages.FILE):
             if not (folder / str(number) / file).is_file():

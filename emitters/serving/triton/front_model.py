@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
-from stages import StageError, Stages
+from stages import Item, StageError, Stages
 
 THREADS = "threads"
 """The parameter in config.pbtxt that says how many requests one instance works on at once."""
@@ -32,9 +32,8 @@ class TritonPythonModel:
         """Reads what is done with a file, and imports what that needs."""
         parameters = json.loads(args["model_config"]).get("parameters", {})
         threads = parameters.get(THREADS, {}).get("string_value")
-        folder = Path(args["model_repository"], args["model_version"])
-        self._stages = Stages.load(folder)
-        self._model = self._stages.declared["model"]
+        self._folder = Path(args["model_repository"], args["model_version"])
+        self._stages = Stages.load(self._folder)
         self._pool = ThreadPoolExecutor(int(threads) if threads else 2 * (os.cpu_count() or 1))
 
     def execute(self, requests: Sequence[Any]) -> list[None]:
@@ -53,6 +52,8 @@ class TritonPythonModel:
             response = self._answer(body)
         except StageError as error:
             response = _refused(str(error), pb_utils.TritonError.INVALID_ARG)
+        except Failed as error:
+            response = pb_utils.InferenceResponse(error=error.args[0])
         except Exception as error:  # the caller would wait for ever
             text = f"{type(error).__name__}: {error}"
             pb_utils.Logger.log_error(text)
@@ -61,54 +62,71 @@ class TritonPythonModel:
 
     def _answer(self, body: bytes) -> Any:
         (item,) = self._stages.items(body)
-        feeds, seen = self._stages.prepare(item)
-        outputs = self._run(feeds)
-        if isinstance(outputs, pb_utils.InferenceResponse):
-            return outputs
-        text = json.dumps(self._stages.answer(outputs, seen), ensure_ascii=False)
+        text = json.dumps(self._told(item), ensure_ascii=False)
         # On a line of its own: what comes before it over plain HTTP is easily cut off.
         answer = np.array([f"\n{text}\n".encode()], object)
         return pb_utils.InferenceResponse([pb_utils.Tensor("answer", answer)])
 
-    def _run(self, feeds: Arrays) -> Any:
-        """Outputs of all rows, in as few runs as the model allows; or a response with its error."""
-        known, count = self._model["inputs"], len(next(iter(feeds.values())))
-        alone = any(array.ndim > known[name]["rank"] for name, array in feeds.items())
-        most = 1 if alone else self._model["rows"] or count
-        found: list[Arrays] = []
-        for start in range(0, count, most):
-            part = {
-                name: array[start : start + most] if len(array) == count else array
-                for name, array in feeds.items()
-            }
-            done = pb_utils.InferenceRequest(
-                model_name=self._model["name"],
-                requested_output_names=[item["name"] for item in self._model["outputs"].values()],
-                inputs=[self._tensor(name, array) for name, array in part.items()],
-            ).exec()
-            if done.has_error():
-                return pb_utils.InferenceResponse(error=done.error())
-            found.append(self._outputs(done))
-        if len(found) == 1:
-            return found[0]
-        return {name: np.concatenate([item[name] for item in found]) for name in found[0]}
+    def _told(self, item: Item) -> dict[str, Any]:
+        """The answer to a file."""
+        feeds, seen = self._stages.prepare(item)
+        outputs = run(self._stages.declared["model"], feeds)
+        told: dict[str, Any] = self._stages.answer(outputs, seen)
+        return told
 
-    def _tensor(self, name: str, array: Any) -> Any:
-        """An input as the server has it: without a batch where the model has none, and with an axis
-        where it would have none."""
-        known = self._model["inputs"][name]
-        array = array[0] if array.ndim > known["rank"] else array
-        array = array[..., np.newaxis] if known["scalar"] else array
-        return pb_utils.Tensor(known["name"], np.ascontiguousarray(array))
 
-    def _outputs(self, response: Any) -> Arrays:
-        arrays = {tensor.name(): tensor.as_numpy() for tensor in response.output_tensors()}
-        found = {}
-        for name, known in self._model["outputs"].items():
-            array = arrays[known["name"]]
-            array = array[..., 0] if known["scalar"] else array
-            found[name] = _texts(array) if array.dtype == object else array
-        return found
+class Failed(Exception):
+    """The model that was asked gave an error, Triton's own."""
+
+
+def run(model: Mapping[str, Any], feeds: Mapping[str, Any]) -> Arrays:
+    """Outputs of all rows, in as few runs as a model allows.
+
+    Args:
+        model: What ``stages.json`` says of it: its name, rows, inputs and outputs.
+        feeds: Arrays by the names of its inputs.
+
+    Raises:
+        Failed: It gives an error.
+    """
+    known, count = model["inputs"], len(next(iter(feeds.values())))
+    alone = any(array.ndim > known[name]["rank"] for name, array in feeds.items())
+    most = 1 if alone else model["rows"] or count
+    found: list[Arrays] = []
+    for start in range(0, count, most):
+        part = {
+            name: array[start : start + most] if len(array) == count else array
+            for name, array in feeds.items()
+        }
+        done = pb_utils.InferenceRequest(
+            model_name=model["name"],
+            requested_output_names=[item["name"] for item in model["outputs"].values()],
+            inputs=[_tensor(known[name], array) for name, array in part.items()],
+        ).exec()
+        if done.has_error():
+            raise Failed(done.error())
+        found.append(_outputs(model, done))
+    if len(found) == 1:
+        return found[0]
+    return {name: np.concatenate([item[name] for item in found]) for name in found[0]}
+
+
+def _tensor(known: Mapping[str, Any], array: Any) -> Any:
+    """An input as the server has it: without a batch where the model has none, and with an axis
+    where it would have none."""
+    array = array[0] if array.ndim > known["rank"] else array
+    array = array[..., np.newaxis] if known["scalar"] else array
+    return pb_utils.Tensor(known["name"], np.ascontiguousarray(array))
+
+
+def _outputs(model: Mapping[str, Any], response: Any) -> Arrays:
+    arrays = {tensor.name(): tensor.as_numpy() for tensor in response.output_tensors()}
+    found = {}
+    for name, known in model["outputs"].items():
+        array = arrays[known["name"]]
+        array = array[..., 0] if known["scalar"] else array
+        found[name] = _texts(array) if array.dtype == object else array
+    return found
 
 
 def _texts(array: Any) -> Any:

@@ -166,8 +166,8 @@ def container(folder: Path) -> Container | None:
 def _container(folder: Path) -> Container | None:
     config = read_config(folder / CONFIG_NAME)
     if called_by(config):
-        (behind,) = calls(folder)
-        image = "" if needs(folder) else image_of(behind)
+        images = {image_of(behind) for behind in calls(folder)}
+        image = "" if needs(folder) or len(images) > 1 else images.pop()
         return Container(image, f"{_MODELS}/{config.name}")
     if is_litert(config):
         return None

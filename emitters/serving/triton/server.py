@@ -6,8 +6,9 @@ written is :mod:`emitters.serving.triton.folder`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from converter.errors import InternalError, from_os_error
 from converter.ir.model import Model
@@ -34,6 +35,7 @@ from emitters.serving.triton.config import (
     version_numbers,
 )
 from emitters.serving.triton.engine import require_servable
+from emitters.serving.triton.flow import write_flow
 from emitters.serving.triton.folder import Folder
 from emitters.serving.triton.repository import no_one, publish_model, require_publishable
 from emitters.serving.triton.request import triton
@@ -98,6 +100,25 @@ class TritonServer(Server, spec=SPECS["triton"]):
             *(written[0], package.details(), list(package.decisions), package.later(path)),
         )
         return files.describe(packaged, path) if files else packaged
+
+    def join(
+        self, folder: Path, name: str, steps: Sequence[Mapping[str, Any]],
+        parts: Mapping[str, Packaged],
+    ) -> Packaged:  # fmt: skip
+        """Writes the model of a flow: see :mod:`emitters.serving.triton.flow`.
+
+        Raises:
+            UsageError: A part takes tensors alone, or a part's model has the flow's name.
+            InternalError: What was written doesn't pass :func:`validate_folder`.
+            MachineError: The disk is full.
+        """
+        try:
+            packaged = write_flow(folder, name, steps, parts)
+        except OSError as error:
+            raise from_os_error(error, "writing the Triton model folder") from error
+        if problems := validate_folder(packaged.path):
+            raise InternalError("the Triton model folder is not as it should be", details=problems)
+        return packaged
 
     def check(self, model: Model, request: Request) -> None:
         """Refuses what can be known before anything is converted.

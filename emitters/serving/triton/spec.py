@@ -17,5 +17,6 @@ SPECS = {
         ports={"http": 8000, "grpc": 8001, "metrics": 8002},
         publishes=True,
         several=True,
+        joins=True,
     )
 }

@@ -1,0 +1,87 @@
+"""A flow in Triton: a model that takes users' files and asks the models of its parts.
+
+It stands beside the packages of the parts, which ``--prepare server`` has made: what each of them
+prepares and answers, and what it asks, is in its ``stages.json``.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from tritonclient.grpc import model_config_pb2 as schema
+
+from converter.errors import UsageError
+from converter.preparation import flows, stages
+from converter.protocols.server import Packaged
+from emitters.packaging.stages import write_stages
+from emitters.serving.triton.config import CONFIG_NAME, version_numbers, write_config
+from emitters.serving.triton.front_files import BACKEND, CALLS, CODE, FLOW, SEPARATOR
+from emitters.templates import render
+
+_OURS = ("from converter.preparation.stages import", "from stages import")
+
+
+def write_flow(
+    folder: Path, name: str, steps: Sequence[Mapping[str, Any]], parts: Mapping[str, Packaged]
+) -> Packaged:
+    """Writes ``<folder>/<name>``.
+
+    Args:
+        folder: The repository, where the parts' packages lie.
+        name: What users call it.
+        steps: The flow.
+        parts: The packages by the parts' names.
+
+    Raises:
+        UsageError: The folder is in the way, or a part's server doesn't prepare files.
+        OSError: It can't be written.
+    """
+    path = folder / name
+    if path.exists():
+        raise UsageError(
+            f"{path.name} is in the way: a part's model has the flow's name",
+            hint="Give the recipe another name: name: NAME.",
+        )
+    known = {part: _facts(packaged) for part, packaged in parts.items()}
+    version = path / "1"
+    version.mkdir(parents=True)
+    write_stages(version, known[steps[0]["part"]])
+    said = {"steps": list(steps), "parts": known}
+    (version / FLOW).write_text(json.dumps(said, ensure_ascii=False) + "\n", encoding="utf-8")
+    here = files(__package__)
+    own = {CODE: "flow_model.py", "files.py": "front_model.py"}
+    for file, ours in own.items():
+        (version / file).write_text(here.joinpath(ours).read_text(encoding="utf-8"), "utf-8")
+    (version / "flows.py").write_text(inspect.getsource(flows).replace(*_OURS), "utf-8")
+    asked = [facts["model"]["name"] for facts in known.values()]
+    values = {"name": name, "steps": steps, "asked": asked}
+    (path / "README.md").write_text(render(str(__package__), "flow.md.j2", values), "utf-8")
+    (path / CONFIG_NAME).write_text(write_config(_config(name, asked)), encoding="utf-8")
+    told = f"{name} takes files and asks {', '.join(asked)}: serve the whole folder"
+    return Packaged("triton", path, {"model": name, "asks": asked}, [told])
+
+
+def _facts(packaged: Packaged) -> dict[str, Any]:
+    """What a part's ``stages.json`` says."""
+    number = version_numbers(packaged.path)[-1]
+    file = packaged.path / str(number) / stages.FILE
+    if not file.is_file():
+        raise UsageError(f"{packaged.path.name} takes tensors alone: give --prepare server")
+    facts: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return facts
+
+
+def _config(name: str, asked: Sequence[str]) -> Any:
+    config = schema.ModelConfig(name=name, backend=BACKEND)
+    for entry, port in ((config.input.add(), "file"), (config.output.add(), "answer")):
+        entry.name, entry.data_type = port, schema.DataType.TYPE_STRING
+        entry.dims.append(1)
+    config.version_policy.latest.num_versions = 1
+    config.instance_group.add(count=1, kind=schema.ModelInstanceGroup.Kind.KIND_CPU)
+    config.parameters[CALLS].string_value = SEPARATOR.join(asked)
+    return config
