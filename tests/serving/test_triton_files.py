@@ -261,10 +261,7 @@ def test_a_flow_takes_a_page_through_its_parts(made_flow: Path) -> None:
 @pytest.fixture
 def made_flow(tmp_path: Path) -> Path:
     flow_files(tmp_path)
-    recipe = yaml.safe_load(RECIPE)
-    for part in recipe["parts"].values():
-        part["prepare"] = ["server", part["prepare"]]
-    said = {"name": "page", "serve": "triton", **recipe}
-    (tmp_path / "r.yaml").write_text(yaml.safe_dump(said, sort_keys=False))
+    said = f"name: page\nserve: triton\nprepare: server\n{RECIPE}"
+    (tmp_path / "r.yaml").write_text(said)
     typed("run r.yaml --out out", tmp_path)
     return tmp_path
