@@ -193,8 +193,7 @@ def cpu_of(pid: int) -> float:
 
 TEXT = """Made by `python -m bench.files` in {minutes:.0f} minutes: EfficientNet-Lite0 of the zoo, float32, photos of
 {width} x {height} pixels as JPEG (some {kb} kB), one a request; closed loops of {seconds:g} s, medians of {rounds} rounds in which
-all ways take turns, of ratios within a round; callers are processes of their own. Client and server share the machine, which others were
-loading: compare the ratios within a row's number of callers alone.
+all ways take turns, of ratios within a round; callers are processes of their own. Client and server share the machine: compare the ratios within a row's number of callers alone.
 
 | way | callers | requests/s | of the client's own preparation | server's CPU, ms a request | client's | of the cores' time |
 |---|---|---|---|---|---|---|
