@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -263,14 +264,12 @@ def _load_flow(
             hint=f"Load one of them: {', '.join(str(path / part) for part in parts)}.",
         )
     opened: dict[str, Loaded] = {}
-    try:
+    with ExitStack() as stack:  # those that are open are closed where another can't be
         for part in dict.fromkeys(step.part for step in steps):
-            opened[part] = load(str(path / part), artifact, options)
-        return LoadedFlow(path, steps, opened)
-    except BaseException:
-        for one in opened.values():
-            one.close()
-        raise
+            opened[part] = stack.enter_context(load(str(path / part), artifact, options))
+        flow = LoadedFlow(path, steps, opened)
+        stack.pop_all()
+    return flow
 
 
 def _quickest(found: list[Found], path: Path, options: Mapping[str, Any]) -> Loaded:

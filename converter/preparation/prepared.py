@@ -14,14 +14,6 @@ from converter.preparation import stages
 
 Array = np.ndarray[Any, Any]
 
-SUFFIXES = frozenset(
-    (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
-)
-"""Of pictures."""
-
-SOUNDS = frozenset((".wav", ".flac", ".ogg", ".oga", ".mp3", ".aif", ".aiff"))
-"""Of sounds."""
-
 
 @contextmanager
 def told() -> Iterator[None]:

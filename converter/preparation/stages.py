@@ -6,8 +6,8 @@
     answer = stages.answer(outputs, seen)        # what JSON has
 
 What is done is declared: in ``stages.json`` beside this file, or by who calls. Python 3.10 or newer
-and NumPy; besides, for what is declared alone: Pillow (pictures), soundfile and soxr (sounds),
-tokenizers (texts).
+and NumPy; besides, for what is declared alone, what :func:`packages_of` says: Pillow for pictures,
+soundfile and soxr for sounds, and what reads a tokenizer's file for texts.
 """
 
 from __future__ import annotations
@@ -644,7 +644,8 @@ def tokenizer_of(known: Known, folder: Path) -> Any:
     Raises:
         StageError: Its file isn't there.
     """
-    library, file = _library("tokenizers"), folder / known["file"]
+    (name,) = packages_of(known["kind"])
+    library, file = _library(name), folder / known["file"]
     if not file.is_file():
         raise StageError(f"{file} isn't there, which makes tokens of a text")
     made = library.Tokenizer.from_file(str(file))

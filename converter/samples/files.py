@@ -16,6 +16,14 @@ from converter.samples.fit import Layout, finish, lay_out, plain_label
 from converter.samples.labels import FOLDER, are_by_file, classes_of, labels_of_files
 from converter.samples.stored import StoredArrays
 
+SUFFIXES = frozenset(
+    (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
+)
+"""Of pictures."""
+
+SOUNDS = frozenset((".wav", ".flac", ".ogg", ".oga", ".mp3", ".aif", ".aiff"))
+"""Of sounds."""
+
 
 @dataclass(frozen=True)
 class SampleFile:

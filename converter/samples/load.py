@@ -13,10 +13,9 @@ from converter.files.reading import reading
 from converter.files.scrub import base_name
 from converter.ir.model import TensorSpec
 from converter.options.request import Request
-from converter.preparation.prepared import SOUNDS, SUFFIXES
 from converter.preparation.suggested import with_columns
 from converter.samples.base import Samples, Tokenize
-from converter.samples.files import ArraySamples, SampleFile
+from converter.samples.files import SOUNDS, SUFFIXES, ArraySamples, SampleFile
 from converter.samples.generated import RandomSamples
 from converter.samples.labels import are_by_file, labels_of_files, read_label_names
 from converter.samples.noise import NoisySamples, is_noise, is_state

@@ -9,7 +9,6 @@ import numpy as np
 from converter.ir.model import TensorSpec
 from converter.options.request import Request
 from converter.preparation.stages import FORMATS
-from converter.samples.images import declared_picture
 from emitters.templates import render
 
 
@@ -63,6 +62,8 @@ def preparation_of(spec: TensorSpec, request: Request, *, real: bool = False) ->
     is_real = spec.dtype == "float32" or real
     if not is_real or (isinstance(shape[0], int) and shape[0] != 1):
         return None
+    from converter.samples.images import declared_picture  # of models of pictures alone
+
     known = declared_picture((replace(spec, dtype="float32", scale=None),), request, {})
     if known is None or known.fill is not None or (known.height, known.width) != (height, width):
         return None

@@ -18,7 +18,6 @@ import numpy as np
 from converter.ir.model import Model, TensorSpec
 from converter.options.request import Request
 from converter.preparation.declared import Picture
-from converter.samples.images import declared_picture
 from emitters.tflite.graph import TfliteModel
 from emitters.tflite.session import dimensions
 
@@ -113,7 +112,11 @@ def _described(model: Model) -> str:
 def _tensor(builder: Any, spec: TensorSpec, request: Request, files: dict[str, bytes]) -> int:
     is_image = spec.meaning == "image" and spec.rank == 4
     real = replace(spec, dtype="float32", scale=None)
-    picture = declared_picture((real,), request, {}) if is_image else None
+    picture = None
+    if is_image:
+        from converter.samples.images import declared_picture
+
+        picture = declared_picture((real,), request, {})
     color = picture.color if picture is not None else ""
     fields = [
         (_TENSOR["name"], _text(builder, spec.name)),

@@ -21,7 +21,6 @@ from converter.runtime.session import Progress
 from parsers.file_source import FileSource
 from parsers.onnx.graph import check, densify, rounds
 from parsers.onnx.interface import Interface
-from parsers.onnx.metadata import suggested
 
 NEWEST_FORMAT = 10
 """The file format's version from which on ONNX Runtime may be too old for it."""
@@ -86,7 +85,11 @@ class OnnxSource(FileSource):
         facts = {"format": "onnx", "opset": model.opset, **_named("producer", producer)}
         facts |= _named("fails", self._failing)
         model.source = facts | ({"made_from": model.source} if model.source else {})
-        model.source |= suggested(model, {p.key: p.value for p in proto.metadata_props}).told()
+        if proto.metadata_props:
+            from parsers.onnx.metadata import suggested
+
+            metadata = {item.key: item.value for item in proto.metadata_props}
+            model.source |= suggested(model, metadata).told()
         return model
 
     def _take_noise(self, model: Model) -> dict[onnx_ir.Value, str]:

@@ -20,11 +20,11 @@ from converter.check.gates import Limits
 from converter.check.informative import untold
 from converter.check.latency import LatencyResult, batch_feeds, measure
 from converter.check.matching import Matching
+from converter.check.metric import Metric
 from converter.check.probes import BUDGET, Builder, Probes
 from converter.check.probing import Prober, find_telling
 from converter.check.reference import ReferenceOutputs, first_size
 from converter.check.shipping import Chosen, Shipped, choose, ship
-from converter.check.task_metrics import choose_metrics
 from converter.check.trying import Answered, Trier, magnitudes, parted, rows_in, run_probes
 from converter.check.unsteady import Unsteady, run_shaken
 from converter.errors import ModelError, UnsupportedError, from_os_error
@@ -38,10 +38,10 @@ from converter.options.resolved import served_name
 from converter.pipeline.cache import Cache
 from converter.pipeline.declaring import declaration_of
 from converter.pipeline.plan import MODELS, Step
-from converter.pipeline.staged import followed
 from converter.pipeline.steps.base import StepAction
 from converter.pipeline.steps.models import Made, emitted_next, refuse_unsupported, taken_by
 from converter.pipeline.where import Missed, as_graph, where_it_parts
+from converter.preparation.declared import IN_GRAPH
 from converter.protocols.emitter import Artifact, Emitter
 from converter.protocols.server import Evidence, Packaged, Server
 from converter.runtime.ort import OrtSession
@@ -227,7 +227,11 @@ class Check(StepAction):
         emitter: Emitter = plugins.load("emitters", artifact.target)
         session = self._fed(emitter.open(artifact, self.request, frugal=True), artifact)
         matching = Matching.of(self._lists(), self._limits(artifact).cosine)
-        metrics = choose_metrics(self.request, session, samples)
+        metrics: list[Metric] = []
+        if self.request.metric or samples.labelled:
+            from converter.check.task_metrics import choose_metrics
+
+            metrics = choose_metrics(self.request, session, samples)
         folder = self.work.scratch / f"check-{artifact.target}-{artifact.precision}"
         try:
             found = ReferenceOutputs.compute(session, samples, folder / "artifact", progress)
@@ -352,7 +356,11 @@ class Check(StepAction):
         return found
 
     def _fed(self, session: Session, artifact: Artifact) -> Fed:
-        session = followed(session, self.done.result("parse").model)
+        read = self.done.result("parse").model
+        if IN_GRAPH in read.source:
+            from converter.pipeline.staged import followed
+
+            session = followed(session, read)
         return Fed(session, real=takes_integers(self.request, artifact.precision))
 
     def _probed(
