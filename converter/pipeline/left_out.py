@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from converter import plugins
 from converter.check.gates import GateResult, require
 from converter.errors import (
     BudgetError,
@@ -22,6 +23,7 @@ from converter.ir.model import Model
 from converter.options.precisions import stores_weights
 from converter.pipeline.outcome import Outcome
 from converter.pipeline.plan import Step
+from converter.protocols.server import Packaged, Server
 from converter.report.model import ArtifactReport, Report, interfaces
 
 
@@ -38,7 +40,8 @@ def take_out(outcome: Outcome, report: Report) -> None:
         if step.kind == "emit" and not is_given:
             shutil.rmtree(root / step.target / step.precision, ignore_errors=True)
         if step.kind == "package" and not is_given and step.id in outcome.run.done:
-            shutil.rmtree(outcome.run.result(step.id).path)
+            for folder in _folders(outcome.run.result(step.id)):
+                shutil.rmtree(folder)
     report.packages = [item for item in report.packages if (output / item.path).exists()]
     places = [
         path for name in ("serving/*/*", "serving/*", "serving") for path in output.glob(name)
@@ -51,8 +54,15 @@ def take_out(outcome: Outcome, report: Report) -> None:
 def take_out_part(outcome: Outcome, others: Sequence[Outcome]) -> None:
     """Removes all that was made of a part, half-made packages too; those of ``others`` stay."""
     shutil.rmtree(outcome.work.folder)
-    kept = {o.run.result(step.id).path for o in others for step in o.done("package")}
+    made = (o.run.result(step.id) for o in others for step in o.done("package"))
+    kept = {folder for packaged in made for folder in _folders(packaged)}
     _remove_but(outcome.work.output / "serving", kept)
+
+
+def _folders(packaged: Packaged) -> list[Path]:
+    """A package, and those beside it that it asks."""
+    server: Server = plugins.load("servers", packaged.server)
+    return [packaged.path, *server.calls(packaged.path)]
 
 
 def _remove_but(folder: Path, kept: Set[Path]) -> None:

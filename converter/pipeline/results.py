@@ -128,10 +128,12 @@ def write_outcome(
             _publish(outcome, reports[outcome.part], staging.journal)
         report = _joined(outcomes, reports, whole)
         for packaged in flows[0]:
-            if failed:  # a part of it was taken out
-                shutil.rmtree(packaged.path)
-            else:
+            server: Server = plugins.load("servers", packaged.server)
+            if all(folder.is_dir() for folder in server.calls(packaged.path)):
                 report.packages.append(PackageReport.of(packaged, staging.folder))
+                continue
+            shutil.rmtree(packaged.path)  # in the staging folder, written by this run
+            report.warn(f"{packaged.path.name} isn't given: a part of the flow was taken out")
         for text in flows[1]:
             report.warn(text)
     _write(outcomes, report, staging, whole.request, given)

@@ -144,6 +144,21 @@ def test_what_only_the_whole_shows_is_a_missed_gate(made: Path) -> None:
     assert "cosine:" not in said and not (made / "out").exists()
 
 
+def test_with_keep_going_a_flow_is_given_in_the_precisions_that_keep_their_gates(
+    made: Path,
+) -> None:
+    detector(made / "net.onnx", first=(62.015, 32.015, 0.05, 0.05))
+    options = "precision: fp32,fp16\nkeep-going: true\nfew-samples: true"
+    asked = "name: page\nserve: triton\nprepare: server"
+    (made / "r.yaml").write_text(f"{options}\n{asked}\n{RECIPE}")
+    said = typed("run r.yaml --out out", made, code=4)
+    given = {item.name for item in (made / "out/serving/triton").iterdir()}
+    asked_too = {"find_fp32_model", "color_fp32_model"}  # and none of float16
+    assert given == {"find_fp32", "color_fp32", "page_fp32", *asked_too}, said.err
+    packages = json.loads((made / "out/manifest.json").read_text())["packages"]
+    assert [item["path"] for item in packages if not item["part"]] == ["serving/triton/page_fp32"]
+
+
 def test_answers_that_agree() -> None:
     box = {"box": [0, 0, 10, 10], "score": 0.9, "read": {"text": "a", "score": 0.8}}
     near = {"box": [0, 0.2, 10, 10], "score": 0.89, "read": {"text": "a", "score": 0.5}}
