@@ -180,3 +180,26 @@ def same_tensor(one: onnx_ir.TensorProtocol, other: onnx_ir.TensorProtocol) -> b
         mine[start : start + _PIECE].tobytes() == theirs[start : start + _PIECE].tobytes()
         for start in range(0, mine.size, _PIECE)
     )
+
+
+def weights_first(graph: onnx_ir.Graph) -> list[onnx_ir.Node]:
+    """A graph's nodes in an order in which those on constants alone stand first.
+
+    ONNX Runtime walks back from the outputs, and of a node's inputs takes first what is made by
+    the last node (``Graph::ReverseDFSFrom``). Where weights are made of fewer bits in each run, in
+    this order one is made when it is needed; else all of them may be before the first product.
+    """
+    made: set[onnx_ir.Value] = set()
+    first, rest = [], []
+    for node in graph:
+        inputs = [value for value in node.inputs if value is not None]
+        bodies = any(
+            attribute.type in (onnx_ir.AttributeType.GRAPH, onnx_ir.AttributeType.GRAPHS)
+            for attribute in node.attributes.values()
+        )
+        if not bodies and all(value in made or is_constant(value) for value in inputs):
+            first.append(node)
+            made.update(node.outputs)
+        else:
+            rest.append(node)
+    return [*first, *rest]

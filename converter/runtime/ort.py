@@ -22,6 +22,7 @@ import onnxruntime
 from google.protobuf.message import DecodeError
 
 from converter.errors import DependencyError, MachineError, ModelError, ModelyardError
+from converter.ir.edit import weights_first
 from converter.ir.external import mapped_tensors
 from converter.ir.model import IR_VERSION, OPSET, TensorSpec, described, stored_meanings
 from converter.ir.serialized import is_read_so, read_outline
@@ -60,6 +61,12 @@ WRONG = ("Pad_Fusion", "FastGeluFusion")
 a Pad by zeros into the MaxPool behind it, which pads with minus infinity, and makes poolings whose
 padding is as large as their window (``optimizer/pad_fusion.cc``). The other takes away x / 2 of a
 Gelu by tanh where others read that (``optimizer/fast_gelu_fusion.cc``)."""
+
+FOLDING = "ConstantFolding"
+"""Computes weights that are stored in fewer bits when a model is opened, and holds them."""
+
+_LARGE = 64 << 20
+"""Numbers in a model in memory from which it takes little memory: its sessions run a few times."""
 
 CRASHES_FLOAT16 = ("NchwcTransformer",)
 """Ends the process (SIGSEGV) on some models of float16; which: ``emitters/onnx/products.py``."""
@@ -128,13 +135,14 @@ class OrtSession:
         options.graph_optimization_level = _level("none" if plain else level)
         if threads:
             options.intra_op_num_threads = threads
-        if plain:
-            options.enable_cpu_mem_arena = False
-            if isinstance(model, onnx_ir.Model) and model.functions:
-                # sizes that it infers in functions are wrong for poolings that round up (1.31)
-                options.enable_mem_reuse = False
-            options.enable_mem_pattern = False
-        if plain or not prepack:
+        large = isinstance(model, onnx_ir.Model) and _numbers(model) > _LARGE
+        if plain or large:
+            # An arena keeps what a run took, and a pattern takes it a second time.
+            options.enable_cpu_mem_arena = options.enable_mem_pattern = False
+        if plain and isinstance(model, onnx_ir.Model) and model.functions:
+            # sizes that it infers in functions are wrong for poolings that round up (1.31)
+            options.enable_mem_reuse = False
+        if plain or large or not prepack:
             options.add_session_config_entry("session.disable_prepacking", "1")
         if exact:
             options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", "1")
@@ -330,11 +338,27 @@ def _written_down(
         if folder:
             options.add_session_config_entry(_FOLDER, folder)
         proto = onnx_ir.to_proto(_outside(model, lent, file) if lent else model)
+        _put_weights_first(proto.graph, model)
         if saturates():
             _to_unsigned(proto.graph, _of_8_bits(model))
         what = proto.SerializeToString()
         del proto  # a copy of all that isn't lent
         yield what
+
+
+def _numbers(model: onnx_ir.Model) -> int:
+    """How many numbers its initializers hold."""
+    values = (value for graph in model.graphs() for value in graph.initializers.values())
+    return sum(value.const_value.size for value in values if value.const_value is not None)
+
+
+def _put_weights_first(graph: onnx.GraphProto, model: onnx_ir.Model) -> None:
+    places = {node: place for place, node in enumerate(model.graph)}
+    order = [places[node] for node in weights_first(model.graph)]
+    if order != sorted(order):
+        nodes = list(graph.node)
+        del graph.node[:]
+        graph.node.extend(nodes[place] for place in order)
 
 
 def _outline_of(model: Path) -> onnx.ModelProto:

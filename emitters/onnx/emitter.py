@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from converter.errors import ModelError, Unsupported, from_os_error
 from converter.files.digest import file_digest
 from converter.files.filetypes import onnx_outline
 from converter.ir.contents import Contents
+from converter.ir.edit import is_constant, weights_first
 from converter.ir.model import Model
 from converter.options.request import Request
 from converter.precision.int8.scheme import ONNXRUNTIME_CPU, Scheme
@@ -100,7 +102,7 @@ class OnnxEmitter(Emitter, spec=SPECS["onnx"]):
 
         if model.legalized is not None:
             model = replace(model, graph=model.legalized.graph)
-        safe = keep_tied(keep_products(keep_pads(model)))
+        safe = _weights_first(keep_tied(keep_products(keep_pads(model))))
         files = safe.save(folder / FILE_NAME, external=request.external_data or None)
         details = {
             "bytes": sum(file.stat().st_size for file in files),
@@ -114,6 +116,8 @@ class OnnxEmitter(Emitter, spec=SPECS["onnx"]):
         if holds_halves(safe.graph) and ends(files[0], mapped=_is_large(files)):
             details["without"] = ["NchwcTransformer"]
             details["decisions"] = [_ENDS]
+        if _looked_up(model) > MAPPED_ABOVE:
+            details["looks_up"] = True
         if model.source.get("fails") and (found := failing_on(files[0], stock=True)):
             details["without"] = _without(found)
             details["decisions"] = [f"{found} fails on this file: {found.remedy}, as the check did"]
@@ -132,15 +136,21 @@ class OnnxEmitter(Emitter, spec=SPECS["onnx"]):
     def open(self, artifact: Artifact, request: Request, *, frugal: bool = False) -> Session:
         """The file in ONNX Runtime, on the providers and threads that the request names.
 
-        With ``frugal``, the weights of a large model stay mapped, and aren't packed anew.
+        With ``frugal``, the weights of a large model stay mapped, aren't packed anew, and those
+        that are looked up in tables are so in each run.
 
         Raises:
             ModelError: ONNX Runtime refuses the file.
             DependencyError: A provider isn't there or didn't start.
         """
-        from converter.runtime.ort import OrtSession, RefusedModel, failing_on
+        from converter.runtime.ort import FOLDING, OrtSession, RefusedModel, failing_on
 
-        frugal = frugal and _is_large(artifact.files)
+        looks_up = artifact.details.get("looks_up", False)
+        frugal = frugal and (looks_up or _is_large(artifact.files))
+        without = [
+            *artifact.details.get("without", ()),
+            *([FOLDING] if frugal and looks_up else []),
+        ]
         try:
             return OrtSession(
                 artifact.path,
@@ -149,7 +159,7 @@ class OnnxEmitter(Emitter, spec=SPECS["onnx"]):
                 prepack=not frugal,
                 mapped=frugal and len(artifact.files) == 1,
                 stock=True,
-                without=artifact.details.get("without", ()),
+                without=without,
             )
         except RefusedModel as error:
             if (found := failing_on(artifact.path, stock=True)) is None:
@@ -160,6 +170,28 @@ class OnnxEmitter(Emitter, spec=SPECS["onnx"]):
 
 def _is_large(files: Sequence[Path]) -> bool:
     return sum(file.stat().st_size for file in files) > MAPPED_ABOVE
+
+
+def _weights_first(model: Model) -> Model:
+    """Itself where its nodes are in that order already, else a copy."""
+    order = weights_first(model.graph.graph)
+    if order == list(model.graph.graph):
+        return model
+    made = model.copy()
+    graph = made.graph.graph
+    for node in weights_first(graph):
+        graph.remove(node)
+        graph.append(node)
+    return made
+
+
+def _looked_up(model: Model) -> int:
+    """Bytes of the weights that a model looks up in tables (palettized ones), in float32."""
+    tables = (
+        n for n in model.nodes() if n.op_type == "GatherElements" and is_constant(n.inputs[0])
+    )
+    shapes = (node.outputs[0].shape for node in tables)
+    return sum(4 * prod(shape.numpy()) for shape in shapes if shape and shape.is_static())
 
 
 def _without(found: Failing) -> list[str]:

@@ -29,7 +29,7 @@ DIMENSIONS = "modelyard.dimensions"
 """Name of the metadata that holds the names of free dimensions, which the format has no place for:
 JSON, the shape of each input and output by its name."""
 
-LARGE = 256 << 20
+LARGE = 64 << 20
 """Bytes of a file from which its process doesn't wait for the next one: it holds them, and packed
 weights beside them."""
 

@@ -19,8 +19,10 @@ def unpacked(packed: Array, bits: int, count: int, signed: bool = False) -> Arra
         signed: Whether a number's highest bit is its sign: int8 is given then, else uint8.
     """
     single = np.unpackbits(packed.view(np.uint8), bitorder="little")[: count * bits]
-    weights = (1 << np.arange(bits)).astype(np.uint8)
-    numbers: Array = (single.reshape(count, bits) * weights).sum(axis=1, dtype=np.uint8)
+    columns = single.reshape(count, bits)
+    numbers: Array = np.zeros(count, np.uint8)
+    for bit in range(bits):
+        numbers |= columns[:, bit] << bit
     if not signed:
         return numbers
     return (numbers.astype(np.int16) - ((numbers >> (bits - 1)).astype(np.int16) << bits)).astype(

@@ -9,6 +9,7 @@ import pytest
 
 from converter.errors import ModelError, UsageError
 from converter.ir.model import Model
+from converter.precision.weights import palettes
 from converter.precision.weights.forms import Form, as_int4, as_int8, as_palette, block_of, real
 from converter.precision.weights.palettes import nearest, palette
 from converter.precision.weights.storage import WeightStorage
@@ -192,3 +193,21 @@ def test_a_model_without_weights_is_refused() -> None:
     model = text_model("g (float[batch,4] x) => (float[batch,4] y) { y = Relu (x) }")
     with pytest.raises(ModelError, match="has none of 1024 elements"):
         WeightStorage(model, "palettized")
+
+
+def test_many_weights_are_put_into_bins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The table of many numbers is as good as that of sorted ones; each finds its nearest entry."""
+    rng = np.random.default_rng(0)
+    weights = np.append(rng.standard_normal(100_000) / 50, [-3, 2, 0, 0]).astype(np.float32)
+    counts = rng.uniform(0.1, 1, weights.size).astype(np.float32)
+    errors = []
+    for many in (weights.size + 1, weights.size - 1):
+        monkeypatch.setattr(palettes, "MANY", many)
+        table = palettes.palette(weights, 64, counts)
+        places = palettes.nearest(weights, table)
+        distances = np.abs(weights[:, None].astype(np.float64) - table)
+        assert np.array_equal(distances[np.arange(weights.size), places], distances.min(axis=1))
+        errors.append((counts * (table[places] - weights) ** 2).sum())
+    assert errors[0] != errors[1] < 1.002 * errors[0]
+    few = np.repeat(np.float32([1.5, -2.5, 1.5000001]), 50_000)
+    assert palettes.palette(few, 3).tolist() == sorted(set(few.tolist()))

@@ -5,6 +5,7 @@ between centroids, centroids the means of what lies between bounds) are a search
 running sums each. It starts from clusters made by splitting, again and again, the one with the
 largest squared error at its mean: outliers get tables' entries of their own, and nothing is random.
 Numbers may count differently: a weight's error shows by the square of what it is multiplied with.
+Of many numbers, those whose upper bits are the same stay in one cluster, so that nothing is sorted.
 """
 
 from __future__ import annotations
@@ -20,6 +21,15 @@ Array = np.ndarray[Any, Any]
 ROUNDS = 100
 """Most of Lloyd's; it ends earlier where the bounds stay."""
 
+MANY = 1 << 20
+"""Numbers above which they are put into bins."""
+
+_BITS = 20
+"""Of a float32 that name its bin: sign, exponent and 11 of the mantissa, 1/2048 of the number."""
+
+_PIECE = 1 << 22
+"""Numbers that are put into bins at once."""
+
 
 def palette(values: Array, entries: int, counts: Array | None = None) -> Array:
     """The table.
@@ -33,14 +43,16 @@ def palette(values: Array, entries: int, counts: Array | None = None) -> Array:
     Returns:
         float32, ascending; at most ``entries``, fewer where there are fewer different values.
     """
-    order = np.argsort(values, axis=None)
-    ordered: Array = values.reshape(-1)[order]
-    different: Array = ordered[np.append(True, ordered[1:] != ordered[:-1])]
-    if different.size <= entries:
-        return different
-    wide = ordered.astype(np.float64)
-    each = np.ones(wide.size) if counts is None else counts.reshape(-1)[order].astype(np.float64)
-    line = _Line(*(np.append(0.0, np.cumsum(part)) for part in (each, each * wide, each * wide**2)))
+    found = _binned(values.reshape(-1), counts) if values.size > MANY else None
+    if found is None or found[0].size <= entries:
+        order = np.argsort(values, axis=None)
+        ordered: Array = values.reshape(-1)[order]
+        different: Array = ordered[np.append(True, ordered[1:] != ordered[:-1])]
+        if different.size <= entries:
+            return different
+        found = _sorted(ordered, None if counts is None else counts.reshape(-1)[order])
+    wide, *sums = found
+    line = _Line(*(np.append(0.0, np.cumsum(part)) for part in sums))
     cuts = _split(wide, line, entries)
     for _ in range(ROUNDS):
         edges = np.concatenate([[0], cuts, [wide.size]])
@@ -54,7 +66,31 @@ def palette(values: Array, entries: int, counts: Array | None = None) -> Array:
 
 def nearest(values: Array, table: Array) -> Array:
     """Each value's place in the table, as uint8."""
-    return np.searchsorted(_between(table.astype(np.float64)), values).astype(np.uint8)
+    bounds = _between(table.astype(np.float64))
+    lower = bounds.astype(np.float32)  # the largest float32 that isn't above each: no value between
+    lower = np.where(lower > bounds, np.nextafter(lower, np.float32(-np.inf)), lower)
+    return np.searchsorted(lower, values).astype(np.uint8)
+
+
+def _sorted(ordered: Array, counts: Array | None) -> tuple[Array, ...]:
+    """Ascending numbers, and of each: how much it counts, that times it, and times its square."""
+    wide = ordered.astype(np.float64)
+    each = np.ones(wide.size) if counts is None else counts.astype(np.float64)
+    return wide, each, each * wide, each * wide**2
+
+
+def _binned(values: Array, counts: Array | None) -> tuple[Array, ...]:
+    """The same of bins that aren't empty, by the means of what is in them."""
+    totals = np.zeros((3, 1 << _BITS))
+    for at in range(0, values.size, _PIECE):
+        piece = values[at : at + _PIECE]
+        bits = piece.view(np.uint32)
+        # Negative numbers are in descending order by their bits, and below the others.
+        bins = np.where(bits >> 31, ~bits, bits | (1 << 31)) >> (32 - _BITS)
+        _, *sums = _sorted(piece, None if counts is None else counts.reshape(-1)[at : at + _PIECE])
+        totals += [np.bincount(bins, part, 1 << _BITS) for part in sums]
+    each, whole, squares = totals[:, totals[0] > 0]
+    return whole / each, each, whole, squares
 
 
 def _between(table: Array) -> Array:

@@ -20,6 +20,9 @@ from parsers.coreml.registry import reads
 
 Array = np.ndarray[Any, Any]
 
+_LARGE = 1 << 22
+"""Elements from which what is looked up isn't held."""
+
 
 def _constant(reader: Reader, op: Operation, name: str) -> Constant | None:
     return op.attributes.get(name) or reader.constant(op, name)
@@ -72,6 +75,23 @@ def _expanded(reader: Reader, op: Operation, *arrays: Array) -> None:
         typed = array if dtype is None else array.astype(dtype.numpy(), copy=False)
         tensor = onnx_ir.Tensor(np.ascontiguousarray(typed), name=output.name)
         reader.bind(output.name, Constant(output.type, tensor))
+
+
+def _looked_up(reader: Reader, op: Operation, table: Array, numbers: Array) -> None:
+    """What numbers find in a table; a large one is made when it is asked for."""
+    output = op.outputs[0]
+    dtype = output.type.dtype or onnx_ir.DataType.from_numpy(table.dtype)
+    typed = table.astype(dtype.numpy(), copy=False)
+    if numbers.size < _LARGE:
+        _expanded(reader, op, typed[numbers])
+        return
+
+    def made() -> onnx_ir.TensorProtocol:
+        return onnx_ir.Tensor(typed[numbers], name=output.name)
+
+    shape = onnx_ir.Shape(numbers.shape)
+    tensor = onnx_ir.LazyTensor(made, dtype, shape, cache=True, name=output.name)
+    reader.bind(output.name, Constant(output.type, tensor))
 
 
 @reads("constexpr_affine_dequantize")
@@ -139,10 +159,9 @@ def lut_to_dense(reader: Reader, op: Operation) -> None:
     indices, table = _array(reader, op, "indices"), _array(reader, op, "lut")
     shape = _optional(reader, op, "shape")
     if shape is not None:
-        bits = int(np.log2(table.size))
-        count = int(np.prod(shape, dtype=np.int64))
-        numbers = decompression.unpacked(indices, bits, count)
-        _expanded(reader, op, table[numbers].reshape(shape.astype(np.int64)))
+        bits, sizes = int(np.log2(table.size)), shape.astype(np.int64)
+        numbers = decompression.unpacked(indices, bits, int(np.prod(sizes)))
+        _looked_up(reader, op, table, numbers.reshape(sizes))
     else:
         axis = _number(reader, op, "vector_axis")
         _expanded(reader, op, decompression.looked_up(indices, table, axis))
