@@ -10,7 +10,7 @@ import pytest
 from PIL import Image, ImageDraw, ImageFont
 
 import modelyard
-from converter.pipeline.flow_check import agreements
+from converter.check.agreements import agreements
 from tests.acceptance.cli import typed, written
 from tests.acceptance.test_prepare import detector
 

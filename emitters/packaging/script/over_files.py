@@ -1,0 +1,48 @@
+"""What the ``selftest.py`` of a flow does: it sends files, and compares what is said of them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from converter.check.agreements import agreements
+from emitters.packaging.script.over_http import Runner, sent
+from emitters.packaging.script.stored import FACTS, shown
+
+GOOD, MISSED, UNKNOWN = 0, 1, 2
+
+
+def main(runner: Runner, arguments: list[str]) -> int:
+    """Sends the files and compares the answers.
+
+    Args:
+        runner: What starts the server, or knows where one runs.
+        arguments: Of the command line.
+
+    Returns:
+        0 where as many answers as the limit says are the sources', 1 where fewer are, 2 where
+        nothing could be compared.
+    """
+    folder = Path(__file__).resolve().parent
+    facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
+    options, alike = runner.options(facts, arguments), []
+    try:
+        with runner.served(folder, facts, options) as address:
+            for one in facts["files"]:
+                body, headers = (folder / one["file"]).read_bytes(), {"Content-Type": one["type"]}
+                found = json.loads(sent(address, body, headers, options.timeout)[0])
+                if one["expected"]:
+                    right = json.loads((folder / one["expected"]).read_text(encoding="utf-8"))
+                    alike += agreements(found, right)
+    except Exception as error:  # whatever a server raises
+        print(shown(f"{type(error).__name__}: {error}"), file=sys.stderr)
+        return UNKNOWN
+    if not alike:
+        print(shown(f"{facts['model']}: NOTHING WAS COMPARED, for {facts['uncompared']}"))
+        return UNKNOWN
+    count, limit = f"{sum(alike)} of {len(alike)} answers", facts["gates"]["flow"]
+    print(shown(f"{facts['model']}: {count} are those of {facts['reference']}, limit {limit:g}"))
+    missed = sum(alike) < limit * len(alike)
+    print("NOT ok" if missed else "ok")
+    return MISSED if missed else GOOD
