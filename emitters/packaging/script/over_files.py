@@ -26,7 +26,8 @@ def main(runner: Runner, arguments: list[str]) -> int:
     """
     folder = Path(__file__).resolve().parent
     facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
-    options, alike = runner.options(facts, arguments), []
+    options = runner.options(facts, arguments)
+    alike: list[bool] = []
     try:
         with runner.served(folder, facts, options) as address:
             for one in facts["files"]:

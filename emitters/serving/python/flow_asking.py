@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from files import REFUSED, Asked
+from files import REFUSED, Asked, refusal, status_of
 from files import Asking as OfFiles
 from flows import Flow, Part
 from inference import RUNTIMES, Arrays, Model
 from stages import Item, Seen
+
+__all__ = ["REFUSED", "Asked", "Asking", "refusal", "status_of"]
 
 FILE, ANSWER = "file", "answer"
 """What stands in the place of inputs and outputs."""
