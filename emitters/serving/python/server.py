@@ -6,7 +6,8 @@ from __future__ import annotations
 import inspect
 import json
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -128,19 +129,13 @@ class PythonServer(Server):
         if asked.prepare == "server":
             known = served.shipped.declared if served.shipped else None
             served = replace(served, declared=require_declared(known))
-        path = folder / served.name
-        if path.exists():
-            raise UsageError(
-                f"{path.name} is in the way: the folder to package into holds it already",
-                hint="Serve one precision at a time, or choose another --name.",
-            )
-        try:
+        hint = "Serve one precision at a time, or choose another --name."
+        path = _free(folder / served.name, hint)
+        with self._writing():
             path.mkdir(parents=True)
             place_artifact(served.artifact, path)
             served.decisions.extend(self._surround(served, path))
             self.write(served, path)
-        except OSError as error:
-            raise from_os_error(error, f"writing the {self.name} package") from error
         return Packaged(self.name, path, self.details(served), served.decisions)
 
     def _asked(self, request: Request) -> ServingRequest:
@@ -157,50 +152,41 @@ class PythonServer(Server):
             MachineError: The disk is full.
         """
         models, stages = (
-            {
-                part: json.loads(self.stored(of.packaged.path, file))
-                for part, of in flow.parts.items()
-            }
+            {name: json.loads(self.stored(part.packaged.path, file))
+             for name, part in flow.parts.items()}
             for file in (FILE, STAGED)
-        )
+        )  # fmt: skip
         joined = Joined(flow, models, stages)
         served = Served.joining(joined, self._asked(flow.request))
-        path = folder / served.name
-        if path.exists():
-            raise UsageError(
-                f"{path.name} is in the way: a part's package has the flow's name",
-                hint="Give the recipe another name: name: NAME.",
-            )
-        try:
+        path = _free(folder / served.name, "Give the recipe another name: name: NAME.")
+        with self._writing():
             path.mkdir(parents=True)
             joined.place(path)
             self._around(served, joined).write(path)
             self.write(served, path)
-        except OSError as error:
-            raise from_os_error(error, f"writing the {self.name} package") from error
         return Packaged(self.name, path, self.details(served), served.decisions)
 
     def _around(self, served: Served, joined: Joined) -> FlowPackage:
         """What a flow's package has besides."""
         wire = replace(self.wire(served), path=self.asked_at(served))
-        asked = told_of_files(joined.declared, f"{wire.url}{wire.path}", typed=self.typed)
+        told = told_of_files(joined.declared, f"{wire.url}{wire.path}", typed=self.typed)
         readme = self.readme(served)
-        files = (*readme.files, *(JOINED if self.staged else ()))
-        return FlowPackage(
-            joined.flow,
-            self.name,
-            f"A package for {self.title}",
-            wire,
-            self.needs(served),
-            self.start(served),
-            replace(
-                readme,
-                install=readme.install or INSTALL,
-                files=files,
-                notes=served.decisions,
-                ask=asked,
-            ),
+        readme = replace(
+            readme,
+            install=readme.install or INSTALL,
+            files=(*readme.files, *(JOINED if self.staged else ())),
+            notes=served.decisions,
+            ask=told,
         )
+        title, needs, start = f"A package for {self.title}", self.needs(served), self.start(served)
+        return FlowPackage(joined.flow, self.name, title, wire, needs, start, readme)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise from_os_error(error, f"writing the {self.name} package") from error
 
     def write(self, served: Served, path: Path) -> None:
         """The server's own files, beside the artifact and what goes along with it."""
@@ -357,6 +343,15 @@ class PythonServer(Server):
     def stored(self, folder: Path, name: str) -> str:
         """The text of a file that the handler reads."""
         return (folder / name).read_text(encoding="utf-8")
+
+
+def _free(path: Path, hint: str) -> Path:
+    """A folder that isn't there yet."""
+    if path.exists():
+        raise UsageError(
+            f"{path.name} is in the way: the folder to package into holds it already", hint=hint
+        )
+    return path
 
 
 def _warmup(path: Path, count: int) -> list[dict[str, str]]:
