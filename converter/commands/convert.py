@@ -411,8 +411,9 @@ def _joined(outcomes: Sequence[Outcome], whole: Whole) -> tuple[list[FlowPackage
     examples = checks.examples_of(outcomes, whole)
     if whole.request.check:
         gates, examples = checks.check_flow(outcomes, whole)
-        for outcome in outcomes:
-            outcome.joined.update(gates)
+        for together, gate in gates:
+            for outcome in outcomes:
+                outcome.joined[together[outcome.part]] = gate
     join_packages = import_module("converter.pipeline.flow_packages").join_packages
     made: tuple[list[FlowPackage], list[str]] = join_packages(outcomes, whole, examples)
     return made

@@ -19,7 +19,7 @@ from converter.check.gates import Limits
 from converter.options.parts import Whole
 from converter.pipeline.declaring import declaration_of
 from converter.pipeline.outcome import Outcome
-from converter.preparation.flow import flow_of
+from converter.preparation.flow import combinations, flow_of
 from converter.preparation.flows import Flow, Part
 from converter.preparation.stages import Item, Stages
 from converter.protocols.emitter import Artifact
@@ -35,6 +35,9 @@ FILES = 4
 Kind = tuple[str, str]
 """A target and a precision."""
 
+Together = dict[str, Kind]
+"""What runs together, by the parts' names."""
+
 
 def examples_of(outcomes: Sequence[Outcome], whole: Whole) -> list[Example]:
     """The files that a flow is asked about: those that its first part's samples were made of."""
@@ -46,9 +49,9 @@ def examples_of(outcomes: Sequence[Outcome], whole: Whole) -> list[Example]:
 
 def check_flow(
     outcomes: Sequence[Outcome], whole: Whole
-) -> tuple[dict[Kind, GateResult], list[Example]]:
-    """A gate for each target and precision that all parts have; and the files, with what the
-    sources say of each.
+) -> tuple[list[tuple[Together, GateResult]], list[Example]]:
+    """A gate for the artifacts that run together, for each target and precision that all parts
+    have; and the files, with what the sources say of each.
 
     Args:
         outcomes: The run of each part, done; its source can still be opened.
@@ -60,18 +63,20 @@ def check_flow(
     """
     steps = [item.model_dump() for item in flow_of(whole.request.flow, [o.part for o in outcomes])]
     made = {outcome.part: _artifacts(outcome) for outcome in outcomes}
-    kinds = [kind for kind in made[outcomes[0].part] if all(kind in own for own in made.values())]
+    found = combinations(made)
     examples = examples_of(outcomes, whole)
     if not examples:
         why = f"{steps[0]['part']} has no pictures as samples, which its flow would take"
-        return {kind: unjudged(FLOW, why) for kind in kinds}, []
+        return [(together, unjudged(FLOW, why)) for together in found], []
     items = [Item("picture", example.path, example.name) for example in examples]
     sources = {outcome.part: _session(outcome) for outcome in outcomes}
     told = _answers(steps, outcomes, sources, items)
-    gates = {
-        kind: _judged(outcomes, kind, _of_artifacts(steps, outcomes, made, kind, items), told)
-        for kind in kinds
-    }
+    gates = []
+    for together in found:
+        artifacts = {part: made[part][kind] for part, kind in together.items()}
+        answers = _of_artifacts(steps, outcomes, artifacts, items)
+        limit = min(Limits.of(o.request, together[o.part][1]).cosine for o in outcomes)
+        gates.append((together, _judged(limit, answers, told)))
     known = zip(examples, told, strict=True)
     return gates, [replace(example, answer=answer) for example, answer in known]
 
@@ -87,15 +92,14 @@ def _session(outcome: Outcome) -> Session:
 def _of_artifacts(
     steps: Sequence[Mapping[str, Any]],
     outcomes: Sequence[Outcome],
-    made: Mapping[str, Mapping[Kind, Artifact]],
-    kind: Kind,
+    made: Mapping[str, Artifact],
     items: Sequence[Item],
 ) -> list[dict[str, Any]]:
     with ExitStack() as stack:
         sessions = {}
         for outcome in outcomes:
-            artifact, request = made[outcome.part][kind], outcome.request
-            opened = plugins.load("emitters", kind[0]).open(artifact, request, frugal=True)
+            artifact, request = made[outcome.part], outcome.request
+            opened = plugins.load("emitters", artifact.target).open(artifact, request, frugal=True)
             real = takes_integers(request, artifact.precision)
             sessions[outcome.part] = stack.enter_context(closing(Fed(opened, real=real)))
         return _answers(steps, outcomes, sessions, items)
@@ -123,12 +127,8 @@ def _answers(
 
 
 def _judged(
-    outcomes: Sequence[Outcome],
-    kind: Kind,
-    found: Sequence[Mapping[str, Any]],
-    right: Sequence[Mapping[str, Any]],
+    limit: float, found: Sequence[Mapping[str, Any]], right: Sequence[Mapping[str, Any]]
 ) -> GateResult:
-    limit = Limits.of(outcomes[0].request, kind[1]).cosine
     alike = [same for a, b in zip(found, right, strict=True) for same in agreements(a, b)]
     share = sum(alike) / max(len(alike), 1)
     files = f"{len(right)} file{'s' * (len(right) != 1)}"

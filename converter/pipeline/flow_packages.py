@@ -11,7 +11,7 @@ from converter.check.gates import Limits
 from converter.options.parts import Whole
 from converter.options.resolved import served_name
 from converter.pipeline.outcome import Outcome
-from converter.preparation.flow import flow_of
+from converter.preparation.flow import combinations, flow_of
 from converter.protocols.flow import Example, JoinedFlow, JoinedPart
 from converter.protocols.server import Packaged, Server
 from converter.text import words
@@ -29,7 +29,7 @@ def join_packages(
     outcomes: Sequence[Outcome], whole: Whole, examples: Sequence[Example]
 ) -> tuple[list[FlowPackage], list[str]]:
     """Writes the flow beside the packages of its parts, for each server that has flows and each
-    precision that all parts have.
+    precision that all parts have, or the only one of each.
 
     Args:
         outcomes: The run of each part, done.
@@ -52,15 +52,15 @@ def join_packages(
             notes.append(f"{name} has the flow's parts, and not the flow: {why}")
             continue
         packages = {outcome.part: _packages(outcome, name) for outcome in outcomes}
-        shared = set.intersection(*map(set, packages.values()))
-        if not shared:
+        if not (found := combinations(packages)):
             notes.append(f"{name} has no flow: its parts have no precision in common there")
-        for precision in sorted(shared, key=[*packages[outcomes[0].part]].index):
-            parts = {part: own[precision] for part, own in packages.items()}
-            request = outcomes[0].request
+        for together in found:
+            parts = {part: packages[part][kind] for part, kind in together.items()}
+            request, precision = outcomes[0].request, together[outcomes[0].part]
+            limits = (Limits.of(o.request, together[o.part]).cosine for o in outcomes)
             flow = JoinedFlow(
                 served_name(request, whole.title, precision),
-                *(steps, parts, request, examples, Limits.of(request, precision).cosine),
+                *(steps, parts, request, examples, min(limits)),
                 reference=_reference(outcomes),
             )
             paths = [part.packaged.path for part in parts.values()]
