@@ -46,7 +46,7 @@ class FlowPackage:
         runs: How it is asked about files.
         requires: What has to be installed, as pip takes it.
         start: As :class:`emitters.packaging.package.Package` has it.
-        readme: The server's own part.
+        readme: The server's own part; None where it writes a README itself.
     """
 
     flow: JoinedFlow
@@ -55,7 +55,7 @@ class FlowPackage:
     runs: Wire
     requires: Sequence[str]
     start: Sequence[str]
-    readme: Readme
+    readme: Readme | None = None
 
     def write(self, folder: Path) -> None:
         """Writes it into ``folder``.
@@ -82,7 +82,9 @@ class FlowPackage:
         (folder / FACTS).write_text(text, encoding="utf-8")
         (folder / NAME).write_text(selftest("over_files", listed=False), encoding="utf-8")
         values = {"facts": facts, "readme": self.readme, "title": self.title, "wire": self.runs}
-        for name, template in ((CLIENT, "client_files.py.j2"), ("README.md", "flow.md.j2")):
+        written = {CLIENT: "client_files.py.j2"}
+        written |= {"README.md": "flow.md.j2"} if self.readme else {}
+        for name, template in written.items():
             text = render(str(__package__), template, values, finalize=shown)
             (folder / name).write_text(text, encoding="utf-8")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -74,8 +75,8 @@ def test_a_flow_on_its_server(live: Path, server: str) -> None:
     package = live / "serving" / server / "page"
     with modelyard.load(live) as flow:
         right = flow(page)
-    with api.serve(str(package), port=0) as running:
-        url = address(running)
+    with api.serve(str(package), port=0) as served:
+        url = address(served)
         assert curl("--data-binary", f"@{page}", url) == (200, right)
         form = ("-F", f"a=@{page}", "-F", f"b=@{page}")
         assert curl(*form, url) == (200, {"answers": [right, right]})
@@ -95,6 +96,11 @@ def test_a_flow_on_its_server(live: Path, server: str) -> None:
         done = subprocess.run(test, capture_output=True, text=True, check=False)
         assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "ok"), done
         assert "2 of 2 answers" in done.stdout
+        own = served.addresses.get("json", served.addresses.get("v2", "")).split("/")[2]
+        client = (package / "client_requests.py").read_text()
+        line = [sys.executable, "-c", re.sub(r"127.0.0.1:\d+", own, client), str(page)]
+        done = subprocess.run(line, capture_output=True, text=True, check=True)
+        assert json.loads(done.stdout) == right
         expected = package / "expected/0.json"
         text = expected.read_text()
         expected.write_text(text.replace('"index": 2', '"index": 1'))

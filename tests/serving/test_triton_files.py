@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -276,6 +278,17 @@ def test_a_flow_takes_a_page_through_its_parts(made_flow: Path) -> None:
             assert box["box"] == known["box"] and box["label"] == known["label"]
         assert "can't be read" in place.refused("page", b"no page")
         assert place.ask("color", page)["classes"][0]["label"] == "red"
+        package = made_flow / "out/serving/triton/page"
+        test = [sys.executable, str(package / "selftest.py"), "--url", f"http://{place.web}"]
+        for expected, code in (('"index": 2', 0), ('"index": 1', 1)):
+            file = package / "expected/0.json"
+            file.write_text(file.read_text().replace('"index": 2', expected))
+            done = subprocess.run(test, capture_output=True, text=True, check=False)
+            assert done.returncode == code, done
+        client = (package / "client_requests.py").read_text().replace("localhost:8000", place.web)
+        line = [sys.executable, "-c", client, str(made_flow / "page.png")]
+        done = subprocess.run(line, capture_output=True, text=True, check=True)
+        assert json.loads(done.stdout) == found
 
 
 def test_a_flow_joins_a_repository_with_its_parts_or_not_at_all(made_flow: Path) -> None:

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from converter.check.agreements import agreements
-from emitters.packaging.script.over_http import Runner, sent
+from emitters.packaging.script.over_http import HEADER, Runner, sent
 from emitters.packaging.script.stored import FACTS, shown
 
 GOOD, MISSED, UNKNOWN = 0, 1, 2
@@ -31,8 +31,12 @@ def main(runner: Runner, arguments: list[str]) -> int:
     try:
         with runner.served(folder, facts, options) as address:
             for one in facts["files"]:
-                body, headers = (folder / one["file"]).read_bytes(), {"Content-Type": one["type"]}
-                found = json.loads(sent(address, body, headers, options.timeout)[0])
+                body, raw = (folder / one["file"]).read_bytes(), facts["wire"]["kind"] != "json"
+                headers = {HEADER: "0"} if raw else {"Content-Type": one["type"]}
+                data, length = sent(address, body, headers, options.timeout)
+                if raw:  # the only output, a text behind its length, behind JSON
+                    data = data[int(length or 0) + 4 :]
+                found = json.loads(data)
                 if one["expected"]:
                     right = json.loads((folder / one["expected"]).read_text(encoding="utf-8"))
                     alike += agreements(found, right)

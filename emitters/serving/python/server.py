@@ -168,7 +168,7 @@ class PythonServer(Server):
 
     def _around(self, served: Served, joined: Joined) -> FlowPackage:
         """What a flow's package has besides."""
-        wire = replace(self.wire(served), path=self.asked_at(served))
+        wire = replace(self.wire(served), kind="json", path=self.asked_at(served))
         told = told_of_files(joined.declared, f"{wire.url}{wire.path}", typed=self.typed)
         readme = self.readme(served)
         readme = replace(

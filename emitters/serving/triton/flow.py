@@ -18,10 +18,13 @@ from converter.errors import UsageError
 from converter.preparation import stages
 from converter.protocols.flow import JoinedFlow
 from converter.protocols.server import Packaged
+from emitters.packaging import Wire
+from emitters.packaging.flow import FlowPackage
 from emitters.packaging.stages import flows_text, write_stages
 from emitters.serving.files import place_asset
 from emitters.serving.triton.config import CONFIG_NAME, version_numbers, write_config
 from emitters.serving.triton.front_files import BACKEND, CALLS, CODE, FLOW, SEPARATOR
+from emitters.serving.triton.packing import URL
 from emitters.serving.triton.request import triton
 from emitters.templates import render
 
@@ -61,6 +64,9 @@ def write_flow(folder: Path, flow: JoinedFlow) -> Packaged:
     asked = [facts["model"]["name"] for facts in known.values()]
     values = {"name": name, "steps": steps, "asked": asked, "version": version.name}
     (path / "README.md").write_text(render(str(__package__), "flow.md.j2", values), "utf-8")
+    base = f"/v2/models/{name}"
+    wire = Wire("v2-binary", URL, f"{base}/infer", f"{base}/ready")
+    FlowPackage(flow, "triton", "", wire, (), ()).write(path)
     (path / CONFIG_NAME).write_text(write_config(_config(name, asked)), encoding="utf-8")
     told = f"{name} takes files and asks {', '.join(asked)}: serve the whole folder"
     return Packaged("triton", path, {"model": name, "asks": asked}, [told])
