@@ -23,7 +23,7 @@ REQUIRES = {
 
 MODULE = "stages.py"
 
-_OURS = ("from converter.preparation.stages import", "from stages import")
+_OURS = ("\nfrom converter.preparation.stages import", "from stages import")
 
 
 def needs_of(declared: Declaration) -> tuple[str, ...]:

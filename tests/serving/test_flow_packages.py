@@ -17,6 +17,7 @@ from converter import api
 from tests.acceptance.cli import typed, written
 from tests.acceptance.test_flows import COLORS, RECIPE, flow_files
 from tests.serving.test_files_live import address, curl
+from tests.serving.test_files_package import LINT
 from tests.serving.test_python_live import post
 from tests.serving.test_python_package import SERVERS
 
@@ -62,6 +63,10 @@ def test_every_server_has_the_flow(live: Path) -> None:
     found = {item["path"] for item in manifest["packages"] if not item["part"]}
     assert found == {f"serving/{server}/page" for server in SERVERS}
     package = live / "serving/litserve/page"
+    code = map(str, set(package.glob("*.py")) - {package / "selftest.py"})
+    line = [str(Path(sys.executable).with_name(LINT[0])), *LINT[1:], *code]
+    done = subprocess.run(line, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
     readme = (package / "README.md").read_text()
     assert "- `paint`: the part color, for each of `find.boxes`" in readme
     assert "curl --data-binary @cat.jpg http://127.0.0.1:8000/predict" in readme
