@@ -291,6 +291,7 @@ def test_a_flow_takes_a_page_through_its_parts(made_flow: Path) -> None:
         assert json.loads(done.stdout) == found
 
 
+@pytest.mark.slow
 def test_a_flow_joins_a_repository_with_its_parts_or_not_at_all(made_flow: Path) -> None:
     models = ("find", "find_model", "color", "color_model", "page")
     place = made_flow / "repository"
