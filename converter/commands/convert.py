@@ -38,11 +38,13 @@ from converter.pipeline.staging import SCRATCH, Staging
 from converter.pipeline.work import Work, describe_versions, find_parser
 from converter.preparation.flow import flow_of
 from converter.protocols.parser import Identity, Parser
-from converter.protocols.server import Packaged, Server
+from converter.protocols.server import Server
 from converter.runtime.interpreter import none_runs
 
 if TYPE_CHECKING:
     from converter.options.recipe_files import Recipe
+    from converter.pipeline.flow_packages import FlowPackage
+    from converter.pipeline.outcome import Outcome
     from converter.report.model import Report
 
 
@@ -396,15 +398,25 @@ def _carry_out(
                 outcome.run.revise = tried
         with suppress(BudgetError):  # told with the report
             carry_out([outcome.run for outcome in outcomes])
-        if whole.request.flow and whole.request.check and all(o.is_told for o in outcomes):
-            check_flow = import_module("converter.pipeline.flow_check").check_flow
-            gates = check_flow(outcomes, whole)
-            for outcome in outcomes:
-                outcome.joined.update(gates)
-        flows: tuple[list[Packaged], list[str]] = [], []
+        flows: tuple[list[FlowPackage], list[str]] = [], []
         if whole.request.flow and all(outcome.is_told for outcome in outcomes):
-            flows = import_module("converter.pipeline.flow_packages").join_packages(outcomes, whole)
+            flows = _joined(outcomes, whole)
         return write_outcome(outcomes, staging, whole, flows)
+
+
+def _joined(outcomes: Sequence[Outcome], whole: Whole) -> tuple[list[FlowPackage], list[str]]:
+    """Checks the flow that joins the parts, and writes its packages; see
+    :func:`converter.pipeline.flow_packages.join_packages`."""
+    checks = import_module("converter.pipeline.flow_check")
+    examples = checks.examples_of(outcomes, whole)
+    if whole.request.check:
+        gates, examples = checks.check_flow(outcomes, whole)
+        for together, gate in gates:
+            for outcome in outcomes:
+                outcome.joined[together[outcome.part]] = gate
+    join_packages = import_module("converter.pipeline.flow_packages").join_packages
+    made: tuple[list[FlowPackage], list[str]] = join_packages(outcomes, whole, examples)
+    return made
 
 
 def _early(parts: Sequence[_Part]) -> Iterator[bool]:

@@ -242,7 +242,8 @@ def load(path: str, artifact: str | None, options: Mapping[str, Any]) -> Loaded:
     target, _, precision = (artifact or "").partition(":")
     asked = [target] if target else [], [precision] if precision else []
     found = artifacts_of(path, *asked) or [Found(Path(path))]
-    if len(parts := dict.fromkeys(item.part for item in found)) > 1:
+    parts = dict.fromkeys(item.part for item in found)
+    if len(parts) > 1 or flow_in(path):
         return _load_flow(Path(path), list(parts), artifact, options)
     return _quickest(found, Path(path), options)
 

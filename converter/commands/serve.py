@@ -12,7 +12,7 @@ from pathlib import Path
 
 from converter import plugins
 from converter.errors import DependencyError, UsageError
-from converter.pipeline.folders import packages_of_part, parts_of
+from converter.pipeline.folders import flows_of, packages_of_part, parts_of
 from converter.protocols.server import Endpoint, Launch, Server
 from converter.serving import homes
 from converter.serving.homes import Agree
@@ -50,7 +50,8 @@ class Served:
 
 def find_package(path: str) -> tuple[Server, Path]:
     """The one package that ``path`` is, or that lies in it, and its server; where one server takes
-    several (:attr:`Server.several`), the folder of all: of a repository, or an output of parts.
+    several (:attr:`Server.several`), the folder of all: of a repository, or an output of parts; of
+    an output whose parts a flow joins, the flow's package.
 
     Raises:
         UsageError: There is none, or several.
@@ -63,6 +64,8 @@ def find_package(path: str) -> tuple[Server, Path]:
         raise UsageError(f"{path} holds no package that can be served", hint=f"Servers: {names}.")
     if len(found) > 1 and (server := served_together(path, found)):
         return server, found[0][1].parent
+    if len(found) > 1 and len(joined := [one for one in found if one[1] in flows_of(path)]) == 1:
+        return joined[0]
     if len(found) > 1:
         folders = ", ".join(str(folder) for _, folder in found)
         raise UsageError(f"{path} holds {len(found)} packages", hint=f"Name one: {folders}.")

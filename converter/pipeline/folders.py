@@ -169,6 +169,13 @@ def flow_in(path: str) -> list[FlowStep]:
     return list(flow_of(said, manifest["parts"], f"{MANIFEST} of {path}")) if said else []
 
 
+def flows_of(path: str) -> list[Path]:
+    """The packages that join the parts of the output that ``path`` is."""
+    manifest = _read(Path(path) / MANIFEST) or {}
+    made = manifest.get("packages", ()) if manifest.get("flow") else ()
+    return [Path(path).absolute() / item["path"] for item in made if not item.get("part")]
+
+
 def parts_of(path: str) -> list[str]:
     """The parts of the output that ``path`` is; none where it has none, or is no output."""
     return list((_read(Path(path) / MANIFEST) or {}).get("parts", {}))

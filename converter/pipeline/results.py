@@ -68,6 +68,7 @@ from converter.samples.base import sizes_in
 from converter.text import words
 
 if TYPE_CHECKING:
+    from converter.pipeline.flow_packages import FlowPackage
     from converter.precision.quantized import Kept, Quantized
 
 FAILED_KEEPS = [NAME, *REPORT, STEPS]
@@ -90,7 +91,7 @@ def write_outcome(
     outcomes: Sequence[Outcome],
     staging: Staging,
     whole: Whole,
-    flows: tuple[Sequence[Packaged], Sequence[str]] = ((), ()),
+    flows: tuple[Sequence[FlowPackage], Sequence[str]] = ((), ()),
 ) -> Report:
     """Judges the gates, writes report and manifest, and puts the output in its place.
 
@@ -127,13 +128,19 @@ def write_outcome(
         for outcome in told:
             _publish(outcome, reports[outcome.part], staging.journal)
         report = _joined(outcomes, reports, whole)
-        for packaged in flows[0]:
-            server: Server = plugins.load("servers", packaged.server)
-            if all(folder.is_dir() for folder in server.calls(packaged.path)):
-                report.packages.append(PackageReport.of(packaged, staging.folder))
+        for flow in flows[0]:
+            if not all(folder.is_dir() for folder in flow.parts):
+                shutil.rmtree(flow.packaged.path)  # in the staging folder, written by this run
+                report.warn(f"{flow.packaged.path.name} isn't given: a part of it was taken out")
                 continue
-            shutil.rmtree(packaged.path)  # in the staging folder, written by this run
-            report.warn(f"{packaged.path.name} isn't given: a part of the flow was taken out")
+            places = {outcome.work.request.repository for outcome in told}
+            if len(places) == 1:
+                _publish_one(flow.packaged, places.pop(), staging.journal)
+            else:
+                report.warn(
+                    f"{flow.packaged.path.name} is in no repository: its parts' are several"
+                )
+            report.packages.append(PackageReport.of(flow.packaged, staging.folder))
         for text in flows[1]:
             report.warn(text)
     _write(outcomes, report, staging, whole.request, given)
@@ -554,16 +561,19 @@ def _elsewhere(
 
 def _publish(outcome: Outcome, report: Report, journal: Journal) -> None:
     """Adds what was packaged to the user's own repository, once every gate was passed."""
-    repository = outcome.work.request.repository
-    if not repository:
-        return
     for step in outcome.done("package"):
-        server: Server = plugins.load("servers", step.server)
-        if not server.publishes:
-            continue
         packaged: Packaged = outcome.run.result(step.id)
         path = packaged.path.relative_to(outcome.work.output).as_posix()
         package = next((item for item in report.packages if item.path == path), None)
-        if package is not None:
-            added = server.publish(packaged, Path(repository), journal.announce)
-            package.decisions = [*packaged.decisions, f"added to the repository as {added.name}"]
+        if package is not None and _publish_one(packaged, outcome.work.request.repository, journal):
+            package.decisions = packaged.decisions
+
+
+def _publish_one(packaged: Packaged, repository: str | None, journal: Journal) -> bool:
+    """Adds a package to the user's repository, where there is one and its server has such."""
+    server: Server = plugins.load("servers", packaged.server)
+    if not (repository and server.publishes):
+        return False
+    added = server.publish(packaged, Path(repository), journal.announce)
+    packaged.decisions.append(f"added to the repository as {added.name}")
+    return True

@@ -8,12 +8,14 @@ flow:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from converter.errors import UsageError
+
+_Kind = TypeVar("_Kind")
 
 _FANS = ("boxes",)
 """What of an answer a step may be done for each of."""
@@ -96,3 +98,19 @@ def _wrong(step: FlowStep, before: Sequence[FlowStep], parts: Collection[str]) -
         elif known[name].each not in ("", step.each):
             found.append(f"when names {name}, which is done for other boxes")
     return found
+
+
+def combinations(made: Mapping[str, Mapping[_Kind, Any]]) -> list[dict[str, _Kind]]:
+    """What of the parts runs together: of every kind that all have, those; where there is none, the
+    only one of each.
+
+    Args:
+        made: Of each part, what there is by its kind.
+    """
+    first, *others = made.values()
+    shared = [kind for kind in first if all(kind in own for own in others)]
+    if shared:
+        return [dict.fromkeys(made, kind) for kind in shared]
+    if all(len(own) == 1 for own in made.values()):
+        return [{part: next(iter(own)) for part, own in made.items()}]
+    return []

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from converter.ir.model import Model
     from converter.options.request import Request
     from converter.protocols.emitter import Artifact
+    from converter.protocols.flow import JoinedFlow
     from converter.runtime.session import Session
     from converter.samples import Samples
 
@@ -96,19 +97,9 @@ class Server(ABC):
     ) -> Packaged:
         """Writes ``<folder>/<model name>/...``; ``folder`` is ``serving/<server>``."""
 
-    def join(
-        self, folder: Path, name: str, steps: Sequence[Mapping[str, Any]],
-        parts: Mapping[str, Packaged],
-    ) -> Packaged:  # fmt: skip
-        """Writes what takes users' files through the packages of several parts; where
-        :attr:`joins`.
-
-        Args:
-            folder: Where the packages lie.
-            name: What users call it.
-            steps: The flow, as :class:`converter.preparation.flow.FlowStep` has it.
-            parts: The packages by the parts' names.
-        """
+    def join(self, folder: Path, flow: JoinedFlow) -> Packaged:
+        """Writes ``<folder>/<flow's name>/...``, which takes users' files through the models of
+        several parts, whose packages lie beside it; where :attr:`joins`."""
         raise NotImplementedError
 
     def publish(self, packaged: Packaged, repository: Path, announce: Announce) -> Path:

@@ -72,13 +72,18 @@ def read_facts(folder: Path) -> Facts | None:
 
     Raises:
         ModelError: The file is damaged, or names what isn't there.
-        UsageError: It holds no samples, or steps of sequences.
+        UsageError: It holds no samples, or steps of sequences, or is a flow.
     """
     file = folder / FACTS
     if not file.is_file():
         return None
     with reading(FACTS):
         facts = json.loads(file.read_bytes())
+    if "flow" in facts:
+        raise UsageError(
+            f"{folder.name} is a flow, which takes files, and check and bench send arrays",
+            hint=f"Its own test sends files: python {folder / 'selftest.py'} --url URL",
+        )
     try:
         inputs, outputs = (tuple(map(_spec, facts[key])) for key in ("inputs", "outputs"))
         if any("sequence" in item for item in facts["samples"]):

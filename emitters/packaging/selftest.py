@@ -7,6 +7,7 @@ matching of rows are in, of gates that a test holds to the check's own, and of w
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import cache
 
 from emitters.composing import compose
@@ -28,6 +29,7 @@ _NEEDS = {
     "on_onnxruntime": " and onnxruntime",
     "on_coreml": ", pillow and coremltools, on a Mac",
     "over_http": "",
+    "over_files": "",
 }
 _NUMPY = "import numpy as np\n"
 _GUARDED = """try:
@@ -46,13 +48,20 @@ def selftest(part: str, *, listed: bool) -> str:
     """The file's text; the same every time.
 
     Args:
-        part: The module of :mod:`emitters.packaging.script` that runs the model.
+        part: The module of :mod:`emitters.packaging.script` that runs the model; ``over_files``
+            asks a flow's server about files.
         listed: Whether outputs are lists of found things, whose rows may change places.
     """
     script = "emitters.packaging.script"
+    if part == "over_files":
+        parts = (f"{script}.stored", f"{script}.over_http", "converter.check.agreements")
+        return _composed(part, (*parts, f"{script}.{part}"))
     rows = ("converter.check.matching", f"{script}.listed_rows") if listed else (f"{script}.rows",)
     parts = ("converter.check.sums", *rows, f"{script}.gates", f"{script}.stored")
-    head = _HEAD.replace("{needs}", _NEEDS[part])
-    text = compose(head, (*parts, f"{script}.{part}", f"{script}.command"), _END)
+    return _composed(part, (*parts, f"{script}.{part}", f"{script}.command"))
+
+
+def _composed(part: str, parts: Sequence[str]) -> str:
+    text = compose(_HEAD.replace("{needs}", _NEEDS[part]), parts, _END)
     packages = re.sub(r", on a Mac|,| and", "", _NEEDS[part])
     return text.replace(_NUMPY, _GUARDED.replace("{packages}", packages), 1)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from converter.ir.model import TensorSpec
-from converter.preparation import stages
+from converter.preparation import flows, stages
 from converter.preparation.declared import Declaration, Limits
 from converter.preparation.written import require_declared as require_declared
 
@@ -22,6 +22,8 @@ REQUIRES = {
 """What pip installs for each module that stages import."""
 
 MODULE = "stages.py"
+
+_OURS = ("\nfrom converter.preparation.stages import", "from stages import")
 
 
 def needs_of(declared: Declaration) -> tuple[str, ...]:
@@ -67,3 +69,8 @@ def write_stages(folder: Path, facts: dict[str, Any]) -> None:
     """
     for name, text in stages_texts(facts).items():
         (folder / name).write_text(text, encoding="utf-8")
+
+
+def flows_text() -> str:
+    """The text of ``flows.py``, which stands beside ``stages.py``."""
+    return inspect.getsource(flows).replace(*_OURS)

@@ -18,6 +18,12 @@ def place_artifact(artifact: Artifact, folder: Path) -> None:
             shutil.copyfile(file, folder / file.name)
 
 
+def place_asset(source: Path, target: Path) -> None:
+    """A file that goes with a model, in a folder that is made."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(source, target)
+
+
 def link_or_copy(source: Path, target: Path) -> None:
     """A hard link where the file system has them, which saves the weights' space."""
     try:

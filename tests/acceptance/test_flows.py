@@ -10,7 +10,7 @@ import pytest
 from PIL import Image, ImageDraw, ImageFont
 
 import modelyard
-from converter.pipeline.flow_check import agreements
+from converter.check.agreements import agreements
 from tests.acceptance.cli import typed, written
 from tests.acceptance.test_prepare import detector
 
@@ -149,14 +149,17 @@ def test_with_keep_going_a_flow_is_given_in_the_precisions_that_keep_their_gates
 ) -> None:
     detector(made / "net.onnx", first=(62.015, 32.015, 0.05, 0.05))
     options = "precision: fp32,fp16\nkeep-going: true\nfew-samples: true"
-    asked = "name: page\nserve: triton\nprepare: server"
+    asked = "name: page\nserve: triton,litserve\nprepare: server"
     (made / "r.yaml").write_text(f"{options}\n{asked}\n{RECIPE}")
     said = typed("run r.yaml --out out", made, code=4)
     given = {item.name for item in (made / "out/serving/triton").iterdir()}
     asked_too = {"find_fp32_model", "color_fp32_model"}  # and none of float16
     assert given == {"find_fp32", "color_fp32", "page_fp32", *asked_too}, said.err
     packages = json.loads((made / "out/manifest.json").read_text())["packages"]
-    assert [item["path"] for item in packages if not item["part"]] == ["serving/triton/page_fp32"]
+    assert [item["path"] for item in packages if not item["part"]] == [
+        "serving/triton/page_fp32", "serving/litserve/page_fp32"]  # fmt: skip
+    beside = {item.name for item in (made / "out/serving/litserve").iterdir()}
+    assert beside == {"find_fp32", "color_fp32", "page_fp32"}
 
 
 def test_answers_that_agree() -> None:

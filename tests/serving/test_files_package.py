@@ -34,7 +34,7 @@ for line in sys.stdin:
     try:
         asked = asking.read(body.encode("latin-1"), kind)
         rows = [len(next(iter(feeds.values()))) for feeds in asked.feeds]
-        told.append([rows, asking.run(model, [asked])[0]])
+        told.append([rows, asking.run(model, [asked])[0][1]])
     except REFUSED as error:
         told.append(refusal(error))
 print(json.dumps(told))"""

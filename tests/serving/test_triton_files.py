@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -30,6 +32,7 @@ from tests.acceptance.test_flows import RECIPE, flow_files
 from tests.acceptance.test_prepare import SOUND
 from tests.huggingface.models import save
 from tests.huggingface.test_texts import with_tokenizer
+from tests.serving.test_flow_packages import asked
 
 RAW = {"Inference-Header-Content-Length": "0"}
 NAMES = ["ant", "bee", "cat", "dog", "eel", "fox", "gnu", "hen", "ibis", "jay"]
@@ -225,16 +228,35 @@ def test_a_second_version_joins_the_first(folder: Path, tmp_path: Path) -> None:
     assert "has another interface" in said
 
 
+TEXTS = """
+name: page
+bench: false
+serve: triton,litserve
+prepare: server
+parts: {bert: {source: bert}}
+flow: [bert, {part: bert, name: again}]
+"""
+
+
 @pytest.mark.slow
 def test_a_sentence_becomes_a_class(tmp_path: Path) -> None:
-    source = with_tokenizer(save("bert-classes", tmp_path / "bert"))
-    typed(f"convert {source} --no-bench --serve triton --prepare server --out out", tmp_path)
-    with served(tmp_path / "out", tmp_path) as place, modelyard.load(tmp_path / "out") as net:
-        right = net.ask("the cat, sees").classes
-        found = place.ask("bert", b"the cat, sees")["classes"]
-        assert [item["label"] for item in found] == [item.label for item in right]
-        scores = [item["score"] for item in found]
-        np.testing.assert_allclose(scores, [item.score for item in right], atol=1e-3)
+    """By a model, and by a flow, which has its parts' tokenizers with it."""
+    with_tokenizer(save("bert-classes", tmp_path / "bert"))
+    (tmp_path / "r.yaml").write_text(TEXTS)
+    typed("run r.yaml --out out", tmp_path)
+    out, sent = tmp_path / "out", b"the cat, sees"
+    with modelyard.load(out) as flow:
+        told = flow(sent.decode())
+    right = told["bert"]["classes"]
+    assert told["again"]["classes"] == right
+    [(status, found)] = asked(out / "serving/litserve/page", (sent, "text/plain"))
+    assert status == 200
+    with served(out / "serving/triton", tmp_path) as place:
+        by_flow = place.ask("page", sent)
+        for same in (found["again"], by_flow["bert"], by_flow["again"], place.ask("bert", sent)):
+            assert [item["label"] for item in same["classes"]] == [i["label"] for i in right]
+            scores = [item["score"] for item in same["classes"]]
+            np.testing.assert_allclose(scores, [item["score"] for item in right], atol=1e-3)
         assert "no text in UTF-8" in place.refused("bert", b"\xff\xfe\x00")
         assert "at most 100,000 are taken" in place.refused("bert", b"a" * 100_001)
 
@@ -256,6 +278,40 @@ def test_a_flow_takes_a_page_through_its_parts(made_flow: Path) -> None:
             assert box["box"] == known["box"] and box["label"] == known["label"]
         assert "can't be read" in place.refused("page", b"no page")
         assert place.ask("color", page)["classes"][0]["label"] == "red"
+        package = made_flow / "out/serving/triton/page"
+        test = [sys.executable, str(package / "selftest.py"), "--url", f"http://{place.web}"]
+        for expected, code in (('"index": 2', 0), ('"index": 1', 1)):
+            file = package / "expected/0.json"
+            file.write_text(file.read_text().replace('"index": 2', expected))
+            done = subprocess.run(test, capture_output=True, text=True, check=False)
+            assert done.returncode == code, done
+        client = (package / "client_requests.py").read_text().replace("localhost:8000", place.web)
+        line = [sys.executable, "-c", client, str(made_flow / "page.png")]
+        done = subprocess.run(line, capture_output=True, text=True, check=True)
+        assert json.loads(done.stdout) == found
+
+
+@pytest.mark.slow
+def test_a_flow_joins_a_repository_with_its_parts_or_not_at_all(made_flow: Path) -> None:
+    models = ("find", "find_model", "color", "color_model", "page")
+    place = made_flow / "repository"
+    for version in ("1", "2"):
+        typed(f"run r.yaml --repository repository --out out{version}", made_flow)
+        for name in models:
+            assert sorted(item.name for item in (place / name).iterdir() if item.is_dir()
+                          and item.name.isdigit())[-1] == version  # fmt: skip
+        assert validate_folder(place / "page") == []
+    page = json.loads((made_flow / "out2/manifest.json").read_text())["packages"][-1]
+    assert "added to the repository as 2" in page["decisions"]
+    config = place / "page/config.pbtxt"
+    config.write_text(config.read_text().replace('"answer"', '"said"'))
+    said = typed("run r.yaml --repository repository --out out3", made_flow, code=2).err
+    assert "page has another interface" in said
+    assert not any((place / name / "3").exists() for name in models)
+    config.write_text(config.read_text().replace('"said"', '"answer"'))
+    with served(place, made_flow) as running:
+        boxes = running.ask("page", (made_flow / "page.png").read_bytes())["find"]["boxes"]
+        assert [box["paint"]["classes"][0]["label"] for box in boxes] == ["red", "blue"]
 
 
 @pytest.fixture

@@ -53,8 +53,8 @@ class Runner:
         return parser.parse_args(arguments)
 
     @contextlib.contextmanager
-    def opened(self, folder: Path, facts: Mapping[str, Any], options: Any) -> Iterator[Any]:
-        """Gives what asks for a sample."""
+    def served(self, folder: Path, facts: Mapping[str, Any], options: Any) -> Iterator[str]:
+        """Gives the address that is asked, once the model is ready."""
         wire = facts["wire"]
         with contextlib.ExitStack() as stack:
             process, url = None, options.url or wire["url"]
@@ -62,7 +62,12 @@ class Runner:
                 process, url = stack.enter_context(started(folder, facts))
             wait = options.wait if options.wait is not None else 120 if process else 5
             wait_until_ready(url.rstrip("/") + wire["ready"], wait, process)
-            address = url.rstrip("/") + wire["path"]
+            yield url.rstrip("/") + wire["path"]
+
+    @contextlib.contextmanager
+    def opened(self, folder: Path, facts: Mapping[str, Any], options: Any) -> Iterator[Any]:
+        """Gives what asks for a sample."""
+        with self.served(folder, facts, options) as address:
             first = int.from_bytes(os.urandom(3), "little") << 8  # others may run the same test
 
             def run(feeds: Mapping[str, Any], step: Mapping[str, int] | None = None) -> Any:
@@ -160,17 +165,24 @@ def ask(
     else:
         binary = wire["kind"] == "v2-binary"
         body, headers = v2_body(facts, feeds, named, binary=binary)
-    request = urllib.request.Request(address, body, headers)
-    try:
-        with urllib.request.urlopen(request, timeout=timeout) as answer:
-            data, length = answer.read(), answer.headers.get(HEADER)
-    except urllib.error.HTTPError as error:
-        said = error.read()[:500].decode(errors="replace")
-        raise Unready(f"{address} answers {error.code}: {said}") from error
+    data, length = sent(address, body, headers, timeout)
     if wire["kind"] == "json":
         return plain_outputs(facts, json.loads(data))
     types = {item["name"]: V2_TYPES[item["dtype"]] for item in facts["outputs"]}
     return v2_outputs(data, int(length) if length else len(data), types)
+
+
+def sent(
+    address: str, body: bytes, headers: Mapping[str, str], timeout: float
+) -> tuple[bytes, str | None]:
+    """What a request is answered: its bytes, and how many of them are JSON."""
+    request = urllib.request.Request(address, body, dict(headers))
+    try:
+        with urllib.request.urlopen(request, timeout=timeout) as answer:
+            return answer.read(), answer.headers.get(HEADER)
+    except urllib.error.HTTPError as error:
+        said = error.read()[:500].decode(errors="replace")
+        raise Unready(f"{address} answers {error.code}: {said}") from error
 
 
 def plain_body(wire: Mapping[str, Any], feeds: Mapping[str, Any]) -> bytes:

@@ -19,6 +19,9 @@ from emitters.serving.bentoml.spec import SPECS
 from emitters.serving.python.served import Served
 from emitters.serving.python.server import PythonServer
 
+FOLDERS = ("examples", "parts", "warmup")
+"""What a package may hold for the model."""
+
 LINE = ("bentoml", "serve", "service:Service")
 
 FILES = (
@@ -75,7 +78,7 @@ class BentoServer(PythonServer, spec=SPECS["bentoml"]):
         files = sorted({*found, *beside, *served.assets})
         bento = {
             "service": "service:Service",
-            "include": [*files, *(["warmup/"] if (path / "warmup").is_dir() else [])],
+            "include": [*files, *(f"{name}/" for name in FOLDERS if (path / name).is_dir())],
             "python": {"packages": list(self.needs(served))},
         }
         return {**found, "bentofile.yaml": yaml.safe_dump(bento, sort_keys=False)}

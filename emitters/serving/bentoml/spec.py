@@ -10,5 +10,6 @@ SPECS = {
         accepts=("onnx", "tflite"),
         options=tuple(name for name in (*SHARED, "request_timeout") if name != "queue_delay"),
         ports={"http": 3000},
+        joins=True,
     )
 }

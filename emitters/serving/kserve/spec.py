@@ -7,6 +7,6 @@ from emitters.serving.request import SHARED
 
 SPECS = {
     "kserve": ServerSpec(
-        accepts=("onnx", "tflite"), options=SHARED, ports={"http": 8080, "grpc": 8081}
+        accepts=("onnx", "tflite"), options=SHARED, ports={"http": 8080, "grpc": 8081}, joins=True
     )
 }

@@ -7,6 +7,9 @@ from emitters.serving.request import SHARED
 
 SPECS = {
     "litserve": ServerSpec(
-        accepts=("onnx", "tflite"), options=(*SHARED, "request_timeout"), ports={"http": 8000}
+        accepts=("onnx", "tflite"),
+        options=(*SHARED, "request_timeout"),
+        ports={"http": 8000},
+        joins=True,
     )
 }

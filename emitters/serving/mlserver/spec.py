@@ -10,5 +10,6 @@ SPECS = {
         accepts=("onnx", "tflite"),
         options=(*SHARED, "version"),
         ports={"http": 8080, "grpc": 8081, "metrics": 8082},
+        joins=True,
     )
 }

@@ -91,10 +91,29 @@ class Asking:
             answers.append(self.stages.answer(_joined(outputs[start:end], rows), seen))
         return answers[0] if len(answers) == 1 else {"answers": answers}
 
-    def run(self, model: Model, requests: Sequence[Asked]) -> list[dict[str, Any]]:
-        """The answers of several requests, which the model runs together."""
+    def run(self, model: Model, requests: Sequence[Asked]) -> list[tuple[int, dict[str, Any]]]:
+        """HTTP's status and the answer of each of several requests, which the model runs
+        together."""
         outputs = iter(model.run([feeds for asked in requests for feeds in asked.feeds]))
-        return [self.answer(asked, [next(outputs) for _ in asked.feeds]) for asked in requests]
+        given = [[next(outputs) for _ in asked.feeds] for asked in requests]
+        return [self._told(asked, found) for asked, found in zip(requests, given, strict=True)]
+
+    def _told(self, asked: Asked, outputs: Sequence[Arrays]) -> tuple[int, dict[str, Any]]:
+        try:
+            return 200, self.answer(asked, outputs)
+        except REFUSED as error:
+            return status_of(error), {"error": str(error)}
+
+    def run_rows(self, model: Model, feeds: Arrays) -> Arrays:
+        """The outputs of what :attr:`stages` have prepared, in as many runs as it takes."""
+        pieces = list(self._pieces(feeds))
+        outputs = model.run([self.interface.prepare(piece) for piece, _ in pieces])
+        return _joined(outputs, [rows for _, rows in pieces])
+
+    @property
+    def joins(self) -> bool:
+        """Whether rows of several files may run together."""
+        return self.interface.max_batch > 1 and not self._constants
 
     async def receive(self, request: Any) -> tuple[bytes, str]:
         """The body of one of Starlette's requests, and its content type.
@@ -116,7 +135,8 @@ class Asking:
             asked = await asyncio.to_thread(self.read, body, content_type)
         except REFUSED as error:
             return refusal(error)
-        return 200, json.dumps(self.answer(asked, await run(asked.feeds)))
+        status, told = self._told(asked, await run(asked.feeds))
+        return status, json.dumps(told)
 
     async def reply_to(self, request: Any, run: Run) -> tuple[int, str]:
         """The same for one of Starlette's requests."""
@@ -160,7 +180,12 @@ class Asking:
 
 def refusal(error: Exception) -> tuple[int, str]:
     """HTTP's status and the JSON for a client's mistake."""
-    return getattr(error, "status", 400), json.dumps({"error": str(error)})
+    return status_of(error), json.dumps({"error": str(error)})
+
+
+def status_of(error: Exception) -> int:
+    """HTTP's status for a client's mistake."""
+    return getattr(error, "status", 400)
 
 
 def _joined(parts: Sequence[Arrays], rows: Sequence[int]) -> Arrays:

@@ -83,6 +83,8 @@ class Interface:
         Raises:
             InputError: It says which input, what was found and what was expected.
         """
+        if "flow" in self.facts:
+            raise InputError(f"{self.name} takes files, as they are, and no arrays")
         if isinstance(request, (str, bytes, bytearray)):
             request = _parsed(request)
         if not isinstance(request, Mapping):

@@ -19,6 +19,7 @@ from converter.protocols.emitter import Artifact
 from converter.samples import Samples
 from emitters.serving.batching import choose_max_batch
 from emitters.serving.labels import choose_labels
+from emitters.serving.python.joining import FLOW, NOTES, Joined
 from emitters.serving.request import ServingRequest
 
 RUNTIMES = {
@@ -49,6 +50,7 @@ class Served:
         shipped: Samples that go along; None outside of a run.
         declared: How the server prepares files, and answers; None where clients do.
         assets: Files that go along with the model, by name.
+        flow: The models that it is made of, where it is a flow.
     """
 
     name: str
@@ -62,6 +64,16 @@ class Served:
     shipped: Shipped | None = None
     declared: Declaration | None = None
     assets: Mapping[str, Path] = field(default_factory=dict)
+    flow: Joined | None = None
+
+    @classmethod
+    def joining(cls, flow: Joined, request: ServingRequest) -> Served:
+        """A flow."""
+        name, decisions = _choose_name(replace(request, name=flow.flow.name))
+        first = flow.flow.parts[flow.first].artifact
+        artifact = Artifact(first.target, first.precision, Path(FLOW))
+        notes = [*decisions, *NOTES]
+        return cls(name, artifact, (), (), 0, request, notes, declared=flow.declared, flow=flow)
 
     @classmethod
     def of(
@@ -111,9 +123,17 @@ class Served:
         return self.request.queue_delay / 1e6 if self.batched else 0.0
 
     @property
-    def runtime(self) -> str:
-        """The requirement that runs the artifact."""
-        return runtime_of(self.artifact.target, self.device)
+    def runtimes(self) -> tuple[str, ...]:
+        """The requirements that run the artifact, or those of a flow."""
+        targets = self.flow.targets if self.flow else [self.artifact.target]
+        return tuple(runtime_of(target, self.device) for target in targets)
+
+    @property
+    def kinds(self) -> list[str]:
+        """The kinds of files that the server prepares."""
+        if self.flow is not None:
+            return self.flow.kinds
+        return [item.kind for item in self.declared.prepare] if self.declared else []
 
     @property
     def device(self) -> str:
@@ -137,14 +157,11 @@ class Served:
             "device": self.device,
             "disabled_optimizers": list(self.artifact.details.get("without", ())),
             **({"arguments": dict(self.arguments)} if self.arguments else {}),
-            **self._prepares(),
+            **({"prepares": self.kinds} if self.declared else {}),
+            **({"flow": self.flow.files} if self.flow else {}),
             "warmup": warmup,
         }
         return json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
-
-    def _prepares(self) -> dict[str, list[str]]:
-        """The kinds of files that the server prepares."""
-        return {"prepares": [item.kind for item in self.declared.prepare]} if self.declared else {}
 
     def _port(self, spec: TensorSpec) -> dict[str, Any]:
         """An input or output as the handler needs it."""

@@ -6,7 +6,8 @@ from __future__ import annotations
 import inspect
 import json
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,22 +15,26 @@ from typing import Any, ClassVar
 from converter.errors import UsageError, from_os_error
 from converter.ir.model import Model
 from converter.options.request import Request
+from converter.preparation.stages import FILE as STAGED
 from converter.protocols.emitter import Artifact
+from converter.protocols.flow import JoinedFlow
 from converter.protocols.server import Environment, Evidence, Packaged, Server
 from converter.samples import Samples
 from emitters.packaging import Package, Readme, Wire
+from emitters.packaging.flow import FlowPackage
 from emitters.packaging.script.stored import FACTS
 from emitters.packaging.sending import told_of_files
 from emitters.packaging.stages import (
-    needs_of,
     needs_of_kinds,
     require_declared,
     stages_facts,
     stages_texts,
 )
 from emitters.serving.files import place_artifact
+from emitters.serving.python.joining import FILES as JOINED
+from emitters.serving.python.joining import Joined
 from emitters.serving.python.served import Served, require_servable, runtime_of
-from emitters.serving.request import serving
+from emitters.serving.request import ServingRequest, serving
 from emitters.templates import render
 
 CORE = Path(__file__).parent
@@ -117,29 +122,71 @@ class PythonServer(Server):
             ModelError: The runtime refuses the artifact.
             MachineError: The disk is full.
         """
-        asked = serving(request)
-        if "max_instances" not in self.options:
-            asked = replace(asked, max_instances=None)
+        asked = self._asked(request)
         served = Served.of(artifact, model, samples, asked)
         if evidence is not None:
             served = replace(served, shipped=evidence.shipped, assets=evidence.assets)
         if asked.prepare == "server":
             known = served.shipped.declared if served.shipped else None
             served = replace(served, declared=require_declared(known))
-        path = folder / served.name
-        if path.exists():
-            raise UsageError(
-                f"{path.name} is in the way: the folder to package into holds it already",
-                hint="Serve one precision at a time, or choose another --name.",
-            )
-        try:
+        hint = "Serve one precision at a time, or choose another --name."
+        path = _free(folder / served.name, hint)
+        with self._writing():
             path.mkdir(parents=True)
             place_artifact(served.artifact, path)
             served.decisions.extend(self._surround(served, path))
             self.write(served, path)
+        return Packaged(self.name, path, self.details(served), served.decisions)
+
+    def _asked(self, request: Request) -> ServingRequest:
+        """What is asked of this server."""
+        asked = serving(request)
+        return asked if "max_instances" in self.options else replace(asked, max_instances=None)
+
+    def join(self, folder: Path, flow: JoinedFlow) -> Packaged:
+        """Writes ``<folder>/<flow's name>/``, a package of this server whose handler holds the
+        models of all parts.
+
+        Raises:
+            UsageError: The folder is in the way: a part's package has the flow's name.
+            MachineError: The disk is full.
+        """
+        models, stages = (
+            {name: json.loads(self.stored(part.packaged.path, file))
+             for name, part in flow.parts.items()}
+            for file in (FILE, STAGED)
+        )  # fmt: skip
+        joined = Joined(flow, models, stages)
+        served = Served.joining(joined, self._asked(flow.request))
+        path = _free(folder / served.name, "Give the recipe another name: name: NAME.")
+        with self._writing():
+            path.mkdir(parents=True)
+            joined.place(path)
+            self._around(served, joined).write(path)
+            self.write(served, path)
+        return Packaged(self.name, path, self.details(served), served.decisions)
+
+    def _around(self, served: Served, joined: Joined) -> FlowPackage:
+        """What a flow's package has besides."""
+        wire = replace(self.wire(served), kind="json", path=self.asked_at(served))
+        told = told_of_files(joined.declared, f"{wire.url}{wire.path}", typed=self.typed)
+        readme = self.readme(served)
+        readme = replace(
+            readme,
+            install=readme.install or INSTALL,
+            files=(*readme.files, *(JOINED if self.staged else ())),
+            notes=served.decisions,
+            ask=told,
+        )
+        title, needs, start = f"A package for {self.title}", self.needs(served), self.start(served)
+        return FlowPackage(joined.flow, self.name, title, wire, needs, start, readme)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
         except OSError as error:
             raise from_os_error(error, f"writing the {self.name} package") from error
-        return Packaged(self.name, path, self.details(served), served.decisions)
 
     def write(self, served: Served, path: Path) -> None:
         """The server's own files, beside the artifact and what goes along with it."""
@@ -165,6 +212,8 @@ class PythonServer(Server):
         """What prepares files, where the server does."""
         if served.declared is None:
             return {}
+        if served.flow is not None:
+            return served.flow.texts(CORE, served.request.warmup)
         asking = (CORE / ASKING).read_text(encoding="utf-8")
         facts = stages_facts(served.declared, served.inputs, served.outputs)
         return {ASKING: asking, **stages_texts(facts)}
@@ -214,8 +263,8 @@ class PythonServer(Server):
 
     def needs(self, served: Served) -> tuple[str, ...]:
         """pip's requirements."""
-        prepares = needs_of(served.declared) if served.declared else ()
-        return tuple(dict.fromkeys((*self.requires, served.runtime, *prepares)))
+        prepares = needs_of_kinds(served.kinds)
+        return tuple(dict.fromkeys((*self.requires, *served.runtimes, *prepares)))
 
     @classmethod
     def home(cls) -> Path:
@@ -256,7 +305,7 @@ class PythonServer(Server):
         asked = served.request
         return {
             "model": served.name,
-            "runtime": served.runtime,
+            "runtime": ", ".join(served.runtimes),
             "max_batch": served.max_batch,
             "dynamic_batching": served.batched,
             "instances": asked.instances,
@@ -273,9 +322,10 @@ class PythonServer(Server):
     def environment(self, folder: Path) -> Environment:
         """The server and the runtime of the package's model."""
         facts = self.told(folder)
-        runtime = runtime_of(TARGETS[Path(str(facts["file"])).suffix], str(facts["device"]))
+        files = map(Path, facts.get("flow") or [str(facts["file"])])
+        runtimes = [runtime_of(TARGETS[file.suffix], str(facts["device"])) for file in files]
         prepares = needs_of_kinds(map(str, facts.get("prepares", ())))
-        needs = dict.fromkeys((*self.requires, runtime, *prepares))
+        needs = dict.fromkeys((*self.requires, *runtimes, *prepares))
         return Environment(self.name, tuple(needs), self.megabytes, constraints=self.lock())
 
     def told(self, folder: Path) -> dict[str, Any]:
@@ -285,21 +335,30 @@ class PythonServer(Server):
             UsageError: It can't be read.
         """
         try:
-            facts = json.loads(self.stored_facts(folder))
+            facts = json.loads(self.stored(folder, FILE))
             return {**facts, "name": str(facts["name"])}
         except (OSError, ValueError, TypeError, KeyError) as error:
             raise UsageError(f"{folder.name}/{FILE} isn't as it was written: {error}") from error
 
-    def stored_facts(self, folder: Path) -> str:
-        """The text of ``model.json``."""
-        return (folder / FILE).read_text(encoding="utf-8")
+    def stored(self, folder: Path, name: str) -> str:
+        """The text of a file that the handler reads."""
+        return (folder / name).read_text(encoding="utf-8")
+
+
+def _free(path: Path, hint: str) -> Path:
+    """A folder that isn't there yet."""
+    if path.exists():
+        raise UsageError(
+            f"{path.name} is in the way: the folder to package into holds it already", hint=hint
+        )
+    return path
 
 
 def _warmup(path: Path, count: int) -> list[dict[str, str]]:
     """The files of the first samples that go along, by input."""
     if not (path / FACTS).is_file():  # outside of a run
         return []
-    samples = json.loads((path / FACTS).read_text(encoding="utf-8"))["samples"]
+    samples = json.loads((path / FACTS).read_text(encoding="utf-8")).get("samples", ())
     return [
         {name: entry["file"] for name, entry in sample["feeds"].items()}
         for sample in samples[:count]

@@ -11,5 +11,6 @@ SPECS = {
         accepts=("onnx", "tflite"),
         options=(HEADING, *SHARED, "max_instances", "request_timeout"),
         ports={"http": 8000},
+        joins=True,
     )
 }

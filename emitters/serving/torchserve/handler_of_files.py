@@ -8,7 +8,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
-from asking import REFUSED, Asked, Asking, refusal
+from asking import REFUSED, Asked, Asking, status_of
 from inference import Model
 from stages import StageError
 
@@ -31,17 +31,17 @@ class Handler:
         """An answer for each request; those that are wrong get a status of 400 or so, the others
         run."""
         answers: list[dict[str, Any]] = [{}] * len(data)
-        asked = {}
+        asked, told = {}, {}
         for number, request in enumerate(data):
             try:
                 asked[number] = self.read(request, context.get_all_request_header(number))
             except REFUSED as error:
-                status, _ = refusal(error)
-                context.set_response_status(status, HTTPStatus(status).phrase, number)
-                answers[number] = {"error": str(error)}
-        found = self.asking.run(self.model, list(asked.values()))
-        for number, answer in zip(asked, found, strict=True):
+                told[number] = status_of(error), {"error": str(error)}
+        told |= zip(asked, self.asking.run(self.model, list(asked.values())), strict=True)
+        for number, (status, answer) in told.items():
             answers[number] = answer
+            if status != HTTPStatus.OK:
+                context.set_response_status(status, HTTPStatus(status).phrase, number)
         return answers
 
     def read(self, request: Mapping[str, Any], headers: Mapping[str, Any]) -> Asked:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import urllib.request
 import zipfile
 from collections.abc import Mapping
@@ -25,6 +26,7 @@ from converter.preparation.declared import Sentence
 from converter.protocols.server import Command, Endpoint, Environment, Launch
 from emitters.packaging import Readme, Wire
 from emitters.serving.calling import call_problems
+from emitters.serving.python.joining import FLOW, PARTS
 from emitters.serving.python.served import Served
 from emitters.serving.python.server import FILE, LOCK, PythonServer
 from emitters.serving.torchserve.archive import write_archive
@@ -116,6 +118,9 @@ class TorchServer(PythonServer, spec=SPECS["torchserve"]):
         warmup = [
             path / file for item in json.loads(texts[FILE])["warmup"] for file in item.values()
         ]
+        if served.flow is not None:
+            placed = [file for file in (path / PARTS).rglob("*") if file.is_file()]
+            warmup = [path / file for file in json.loads(texts[FLOW])["warmup"]]
         files: dict[str, Path | str] = {
             file.relative_to(path).as_posix(): file for file in (*placed, *warmup)
         }
@@ -127,6 +132,7 @@ class TorchServer(PythonServer, spec=SPECS["torchserve"]):
         write_archive(archive, served.name, version, served.file, {**files, **texts})
         for file in placed:
             file.unlink()
+        shutil.rmtree(path / PARTS, ignore_errors=True)  # a flow's, without its files
 
     def texts(self, served: Served, path: Path) -> dict[str, str]:
         """``model-config.yaml`` as well: the frontend's settings of the model."""
@@ -147,12 +153,12 @@ class TorchServer(PythonServer, spec=SPECS["torchserve"]):
     def holds(self, folder: Path) -> bool:
         return (folder / CONFIG).is_file() and len([*(folder / STORE).glob("*.mar")]) == 1
 
-    def stored_facts(self, folder: Path) -> str:
-        """Of the archive's ``model.json``."""
+    def stored(self, folder: Path, name: str) -> str:
+        """Of the archive's."""
         (archive,) = (folder / STORE).glob("*.mar")
         try:
             with zipfile.ZipFile(archive) as parts:
-                return parts.read(FILE).decode()
+                return parts.read(name).decode()
         except zipfile.BadZipFile as error:
             raise ValueError(f"{archive.name}: {error}") from error
 
@@ -201,5 +207,5 @@ class TorchServer(PythonServer, spec=SPECS["torchserve"]):
 
 def _needed(served: Served) -> list[str]:
     """The files that preparing needs: the tokenizer's."""
-    prepared = served.declared.prepare if served.declared else ()
+    prepared = served.declared.prepare if served.declared and served.flow is None else ()
     return [item.file for item in prepared if isinstance(item, Sentence)]

@@ -9,6 +9,7 @@ SPECS = {
     "torchserve": ServerSpec(
         accepts=("onnx", "tflite", "torchscript"),
         options=(*SHARED, "max_instances", "request_timeout", "version"),
+        joins=True,
         ports={
             "http": 8080,
             "management": 8081,

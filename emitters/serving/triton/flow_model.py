@@ -25,7 +25,9 @@ class TritonPythonModel(OfFiles):  # type: ignore[misc]
         said = json.loads((self._folder / "flow.json").read_text("utf-8"))
         parts = {
             name: Part(
-                Stages(facts, self._folder), partial(run, facts["model"]), facts["model"]["batched"]
+                Stages(facts, self._folder / "parts" / name),
+                partial(run, facts["model"]),
+                facts["model"]["batched"],
             )
             for name, facts in said["parts"].items()
         }

@@ -36,6 +36,12 @@ def calls(folder: Path) -> list[Path]:
     return [folder.parent / name for name in called_by(read_config(folder / CONFIG_NAME))]
 
 
+def behind(folder: Path) -> list[Path]:
+    """Those of them that belong to it alone: a flow asks models that are packages themselves."""
+    version = folder / str(version_numbers(folder)[-1])
+    return [] if (version / FLOW).is_file() else calls(folder)
+
+
 def needs(folder: Path) -> list[str]:
     """pip's requirements of a model in front, in its newest version, and theirs.
 

@@ -6,14 +6,14 @@ written is :mod:`emitters.serving.triton.folder`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from converter.errors import InternalError, from_os_error
 from converter.ir.model import Model
 from converter.options.request import Request
 from converter.protocols.emitter import Artifact
+from converter.protocols.flow import JoinedFlow
 from converter.protocols.server import (
     Announce,
     Command,
@@ -101,10 +101,7 @@ class TritonServer(Server, spec=SPECS["triton"]):
         )
         return files.describe(packaged, path) if files else packaged
 
-    def join(
-        self, folder: Path, name: str, steps: Sequence[Mapping[str, Any]],
-        parts: Mapping[str, Packaged],
-    ) -> Packaged:  # fmt: skip
+    def join(self, folder: Path, flow: JoinedFlow) -> Packaged:
         """Writes the model of a flow: see :mod:`emitters.serving.triton.flow`.
 
         Raises:
@@ -113,7 +110,7 @@ class TritonServer(Server, spec=SPECS["triton"]):
             MachineError: The disk is full.
         """
         try:
-            packaged = write_flow(folder, name, steps, parts)
+            packaged = write_flow(folder, flow)
         except OSError as error:
             raise from_os_error(error, "writing the Triton model folder") from error
         if problems := validate_folder(packaged.path):
@@ -156,7 +153,8 @@ class TritonServer(Server, spec=SPECS["triton"]):
         """
         (version,) = version_numbers(packaged.path)
         require_publishable(packaged.path, repository)
-        for model in (*self.calls(packaged.path), packaged.path):  # who is asked is there first
+        for model in (*front_files.behind(packaged.path), packaged.path):
+            # who is asked is there first
             path, notes = publish_model(model, version, repository, announce)
             packaged.decisions += notes
         return path

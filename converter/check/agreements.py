@@ -1,0 +1,56 @@
+"""Whether two answers to a user's file say the same.
+
+It stands in the self-tests of packages, too, so it needs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+OVERLAP, NEAR = 0.9, 0.02
+"""Of boxes that are one: the least intersection over union; how far scores may differ."""
+
+SCORED = {"score", "box"}
+"""What of an answer is compared by nearness, or not at all."""
+
+
+def agreements(found: Mapping[str, Any], right: Mapping[str, Any]) -> Iterator[bool]:
+    """For each thing that an answer says, whether the other says it, too: a box with all that is
+    said of it, the best class, a text; of all else, the whole."""
+    for name, said in right.items():
+        other = found.get(name)
+        if name == "boxes" and isinstance(other, list):
+            left = list(other)
+            for box in said:
+                same = next((item for item in left if _same_box(item, box)), None)
+                if same is not None:
+                    left.remove(same)
+                yield same is not None
+            yield from (False for _ in left)
+        elif name == "classes":
+            yield bool(other) and _best(other) == _best(said)
+        elif isinstance(said, Mapping) and isinstance(other, Mapping):
+            yield from agreements(other, said)
+        elif name not in SCORED:
+            yield other == said
+
+
+def _same_box(found: Mapping[str, Any], right: Mapping[str, Any]) -> bool:
+    if _overlap(found["box"], right["box"]) < OVERLAP:
+        return False
+    near = abs(found.get("score", 0.0) - right.get("score", 0.0)) <= NEAR
+    return near and all(agreements(found, right))
+
+
+def _best(classes: Any) -> Any:
+    return [row[0]["index"] if isinstance(row, list) else row["index"] for row in classes[:1]]
+
+
+def _overlap(a: Sequence[float], b: Sequence[float]) -> float:
+    """Intersection over union of two boxes."""
+    width = min(a[2], b[2]) - max(a[0], b[0])
+    height = min(a[3], b[3]) - max(a[1], b[1])
+    shared = max(width, 0.0) * max(height, 0.0)
+    sizes = [(box[2] - box[0]) * (box[3] - box[1]) for box in (a, b)]
+    return shared / max(sum(sizes) - shared, 1e-12)
