@@ -15,7 +15,15 @@ from converter.errors import UsageError, from_os_error
 from converter.ir.model import Model
 from converter.options.request import Request
 from converter.protocols.emitter import Artifact
-from converter.protocols.server import Environment, Evidence, Packaged, Server
+from converter.protocols.server import (
+    Environment,
+    Evidence,
+    Knob,
+    Packaged,
+    Server,
+    Turned,
+    Value,
+)
 from converter.samples import Samples
 from emitters.packaging import Package, Readme, Wire
 from emitters.packaging.script.stored import FACTS
@@ -29,6 +37,7 @@ from emitters.packaging.stages import (
 )
 from emitters.serving.files import place_artifact
 from emitters.serving.python.served import Served, require_servable, runtime_of
+from emitters.serving.python.tuning import THREADS, knobs_of, turned_facts
 from emitters.serving.request import serving
 from emitters.templates import render
 
@@ -81,12 +90,14 @@ class PythonServer(Server):
         unseen: What of it has not been run.
         typed: Whether a file has to come with its content type.
         staged: The files that a package has besides where the server prepares users' files.
+        tuned: What :mod:`emitters.serving.python.tuning` may change in ``model.json``.
     """
 
     title: str
     requires: Sequence[str]
     core: Sequence[str] = ("inference.py",)
     templates: ClassVar[Mapping[str, str]]
+    tuned: Sequence[str] = (THREADS,)
     seen = "an ONNX file"
     unseen = "GPUs (`--instance-kind`)"
     typed = False
@@ -289,6 +300,15 @@ class PythonServer(Server):
             return {**facts, "name": str(facts["name"])}
         except (OSError, ValueError, TypeError, KeyError) as error:
             raise UsageError(f"{folder.name}/{FILE} isn't as it was written: {error}") from error
+
+    def knobs(self, folder: Path) -> Sequence[Knob]:
+        """Those that ``model.json`` has."""
+        return knobs_of(self.told(folder), self.tuned)
+
+    def turned(self, folder: Path, values: Mapping[str, Value]) -> Turned:
+        """``model.json`` at these values."""
+        text, details = turned_facts(self.told(folder), values)
+        return Turned({folder / FILE: text}, details)
 
     def stored_facts(self, folder: Path) -> str:
         """The text of ``model.json``."""
