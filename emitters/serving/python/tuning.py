@@ -16,11 +16,10 @@ ALL = (INSTANCES, BATCH, DELAY, THREADS)
 def knobs_of(facts: Mapping[str, Any], tuned: Collection[str]) -> list[Knob]:
     """The settings of a package, of those that its server takes from ``model.json``."""
     instances, threads = facts["instances"], facts["threads"] or 0
-    found = [
-        Knob(INSTANCES, numbers(powers(2 * cores()), instances), instances),
-        Knob(THREADS, numbers([0, *powers(cores())], threads), threads),
-    ]
-    if facts["max_batch"] > 1 and "joined" in facts:  # earlier packages have it in their code
+    found = [Knob(THREADS, numbers([0, *powers(cores())], threads), threads)]
+    if "joined" in facts:  # earlier packages have what follows in their code
+        found.insert(0, Knob(INSTANCES, numbers(powers(2 * cores()), instances), instances))
+    if "joined" in facts and facts["max_batch"] > 1:
         joined, delay = facts["joined"], round(facts["delay"] * 1e6)
         found.append(Knob(BATCH, numbers(powers(facts["max_batch"]), joined), joined))
         found.append(Knob(DELAY, numbers(DELAYS, delay), delay))

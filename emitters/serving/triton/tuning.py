@@ -93,12 +93,10 @@ def _batching(config: Any) -> list[Knob]:
     own = [now] if len(sizes) > 1 else []
     # queues' priorities and policies are the dynamic batcher's, and go with it
     without = [] if batching.priority_levels or batching.HasField("default_queue_policy") else [OFF]
-    last: Value = max(sizes) if len(sizes) == 1 else 0
-    more = numbers([2**power for power in range(1, 6)], last or 2)
+    more = numbers(powers(config.max_batch_size)[1:], sizes[0] if len(sizes) == 1 else 2)
     delay = batching.max_queue_delay_microseconds
-    largest = [size for size in more if size <= config.max_batch_size]
     return [
-        Knob(BATCH, [*without, ANY, *largest, *own], now),
+        Knob(BATCH, [*without, ANY, *more, *own], now),
         Knob(DELAY, numbers(DELAYS, delay), delay),
     ]
 
