@@ -229,10 +229,16 @@ def front_plot(
     for point in every:  # from the most throughput down, whatever is quicker than all before
         if not front or point[1] < front[-1][1]:
             front.append(point)
-    series = {"the front: none is better in both": front[::-1], "as it is": trials[0],
-              "tried": every}  # fmt: skip
+    longest = max(time for _, time in every)
+    if limit is not None and limit > 1.5 * longest:  # all would lie at the bottom
+        limit = None
+    series = {
+        "tried": every,
+        "the front: none is better in both": front[::-1],
+        "as it is": trials[0],
+    }
     x = _Axis(0, every[0][0] * 1.04, *_ACROSS)
-    y = _Axis(0, max([time for _, time in every] + [limit or 0]) * 1.04, *_UP)
+    y = _Axis(0, max(longest, limit or 0) * 1.04, *_UP)
     caption = "samples a second; p95 in milliseconds"
     return _curves(series, x, y, caption, "p95 latency over throughput", limit, loose={"tried"})
 
@@ -411,8 +417,8 @@ def _y_grid(y: _Axis, x: _Axis) -> Markup:
     parts = []
     for tick in y.ticks():
         at = y.at(tick)
-        label = "exact" if tick <= _EXACT * 1.01 else f"{tick:.0e}".replace("e-0", "e-")
-        label = f"{tick:g}" if tick >= 0.01 else label
+        label = "exact" if 0 < tick <= _EXACT * 1.01 else f"{tick:.0e}".replace("e-0", "e-")
+        label = f"{tick:g}" if tick >= 0.01 or not tick else label
         parts.append(line.format(x.start, x.end, at=at))
         parts.append(_text(x.start - 6, at + 4, label, "tick end"))
     return Markup("").join(parts)
