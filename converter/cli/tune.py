@@ -65,6 +65,11 @@ def _callers(ctx: click.Context, param: click.Parameter, text: str | None) -> li
     show_default=True,
     help="How long each load lasts.",
 )
+@click.option(
+    "--files",
+    metavar="DIR",
+    help="Send these files, as users do, where the server prepares them: that is tuned too.",
+)
 @click.option("--dry-run", is_flag=True, help="Show what would be tried.")
 @click.option("--yes", is_flag=True, help="Download what the server needs without asking.")
 @options.takes("seed", "offline")

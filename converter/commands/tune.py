@@ -12,8 +12,9 @@ from dataclasses import asdict, dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
-from converter.commands.load import LoadPoint, bench_server
+from converter.commands.load import REQUESTS, LoadPoint, bench_server, measure
 from converter.commands.opened import told
 from converter.commands.remote import check_server
 from converter.commands.serve import Served, find_package, packages_in, serve
@@ -42,8 +43,12 @@ from converter.pipeline.run import Listener
 from converter.plugins import extras
 from converter.protocols.server import Knob, Server, Turned
 from converter.report.model import TuningPoint, TuningReport, TuningTrial
+from converter.serving.address import Address
+from converter.serving.generator import alike
 from converter.serving.homes import Agree
 from converter.serving.packaged import Facts, read_facts
+from converter.serving.posted import PROTOCOL, Posted
+from converter.serving.remote import reaching
 
 PACKAGE = "package"
 """The knob that says which of several packages, of one model at several precisions."""
@@ -119,6 +124,7 @@ class Load:
         seconds: Of each point.
         seed: Of the requests, and of the search.
         offline, agree: As :func:`converter.commands.serve.serve` takes them.
+        files: What is sent, in the place of the package's samples.
     """
 
     callers: Sequence[int]
@@ -126,6 +132,7 @@ class Load:
     seed: int
     offline: bool
     agree: Agree
+    files: Sequence[bytes] = ()
 
 
 def tune(
@@ -138,6 +145,7 @@ def tune(
     callers: Sequence[int] = (),
     seconds: float = 2.0,
     seed: int = 0,
+    files: str | None = None,
     dry_run: bool = False,
     offline: bool = False,
     agree: Agree = lambda download: True,
@@ -159,6 +167,8 @@ def tune(
         callers: At once, of each load; without any, the goal's.
         seconds: Of each load.
         seed: Of the search.
+        files: A folder of files, as users send them, where the server prepares files: they are sent
+            in the place of the package's samples, and what prepares them is turned as well.
         dry_run: Measure nothing: what would be turned is in the result.
         offline, agree: As for ``serve``.
         listener: Told how it goes on.
@@ -173,8 +183,9 @@ def tune(
         raise UsageError(f"--for {goal}: there is no such goal", hint=", ".join(GOALS))
     wanted = GOALS[goal]
     server, packages = _packages(path)
-    knobs = _knobs(server, packages)
-    load = Load(callers or wanted.callers, seconds, seed, offline, agree)
+    sent = _files(server, packages, files) if files else ()
+    load = Load(callers or wanted.callers, seconds, seed, offline, agree, sent)
+    knobs = [knob for knob in _knobs(server, packages) if sent or not knob.of_files]
     made = Tuning(server.name, packages[0], wanted, p95, knobs, values=_defaults(knobs))
     if dry_run:
         return made
@@ -241,6 +252,20 @@ def _knobs(server: Server, packages: Sequence[Path]) -> list[Knob]:
     return found
 
 
+def _files(server: Server, packages: Sequence[Path], folder: str) -> list[bytes]:
+    """What users send: the files of a folder, :data:`REQUESTS` at most."""
+    if any(server.files_at(package) is None for package in packages):
+        raise UsageError(
+            f"{packages[0].name} takes no files here",
+            hint="--prepare server makes packages that do; of which servers, docs/serving.md says.",
+        )
+    place = Path(folder)
+    found = sorted(item for item in place.iterdir() if item.is_file()) if place.is_dir() else []
+    if not found:
+        raise UsageError(f"--files {folder}: there are no files in such a folder")
+    return [item.read_bytes() for item in found[:REQUESTS]]
+
+
 def _defaults(knobs: Sequence[Knob]) -> Values:
     return {knob.name: knob.value for knob in knobs}
 
@@ -262,6 +287,7 @@ class _Bench:
         self.packages = {folder.name: folder for folder in packages}
         self.first = packages[0].name
         self._number = 0
+        self._said: list[bytes] = []
 
     def __enter__(self) -> _Bench:
         self._scratch = tempfile.TemporaryDirectory(prefix="modelyard-tune-")
@@ -301,6 +327,13 @@ class _Bench:
 
     def points(self, copy: Path, served: Served, callers: Sequence[int]) -> Sequence[LoadPoint]:
         """A served copy under load."""
+        if self.load.files:
+            wire = self._posted(copy, served)
+            files = [wire.post(file) for file in self.load.files]
+            job = {"rate": None, "seconds": self.load.seconds, "count": None,
+                   "seed": self.load.seed}  # fmt: skip
+            return [measure(wire, ("", ""), 1, files, {**job, "connections": count})
+                    for count in callers]  # fmt: skip
         where, protocol = self._address(copy, served)
         return bench_server(
             str(copy), where, protocol=protocol, bench_batches=[1], bench_concurrency=[*callers],
@@ -311,6 +344,26 @@ class _Bench:
         """Holds a served copy to the package's expected outputs; raises GateError."""
         where, protocol = self._address(copy, served)
         check_server(str(copy), where, protocol=protocol, probes=False)
+        if self.load.files and copy.name == self.first:
+            self._check_files(self._posted(copy, served))
+
+    def _check_files(self, wire: Posted) -> None:
+        """Holds answers to files to those of the package as it is, which come first."""
+        asker = wire.connect()
+        with reaching(wire.address):
+            said = [asker.ask(wire.post(file)) for file in self.load.files]
+        asker.close()
+        self._said = self._said or said
+        if not all(alike(wire, *pair) for pair in zip(said, self._said, strict=True)):
+            raise GateError("it answers files otherwise than the package as it is")
+
+    def _posted(self, copy: Path, served: Served) -> Posted:
+        """Where files are posted to."""
+        at = self.server.files_at(copy)
+        assert at is not None
+        where = urlsplit(next(w for w in served.addresses.values() if w.startswith("http://")))
+        address = Address(PROTOCOL, where.hostname or "", where.port or 0, False, at.model)
+        return Posted(address, at.headers)
 
     def _address(self, copy: Path, served: Served) -> tuple[str, str | None]:
         """Where the model that takes tensors is asked."""
@@ -468,5 +521,8 @@ def _nothing_better(made: Tuning, winner: Trial | None) -> str:
     if len(made.trials) == 1:
         return "there was no time for a trial: --minutes gives more"
     if winner is None:
-        return f"nothing that was tried, as it is included, keeps to a p95 of {made.limit_ms:g} ms"
+        kept = (
+            "keeps to the limit" if made.limit_ms is None else f"has a p95 of {made.limit_ms:g} ms"
+        )
+        return f"nothing that was measured {kept}, the package as it is included"
     return f"none of {len(made.trials) - 1} trials was better than the package as it is"

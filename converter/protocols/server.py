@@ -159,6 +159,10 @@ class Server(ABC):
         """Where the package's model is asked, the fastest protocol first."""
         raise NotImplementedError
 
+    def files_at(self, folder: Path) -> Endpoint | None:
+        """Where users' files are posted to, ``model`` being the path; None where it takes none."""
+        return None
+
     def knobs(self, folder: Path) -> Sequence[Knob]:
         """The settings of a package that ``modelyard tune`` tries values of; where there are none,
         it doesn't tune it.
@@ -186,11 +190,13 @@ class Knob:
         values: Those that make sense on this machine, the package's own among them; numbers in
             order.
         value: As the package has it.
+        of_files: Whether it acts on requests of files alone.
     """
 
     name: str
     values: Sequence[Value]
     value: Value
+    of_files: bool = False
 
 
 @dataclass(frozen=True)
@@ -311,11 +317,13 @@ class Endpoint:
             lists}``.
         port: Of :attr:`Server.ports`.
         model: The model's name; of ``json``, the path that it is asked at: ``/predict``.
+        headers: Of each request, besides what the protocol has.
     """
 
     protocol: str
     port: str
     model: str
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass

@@ -9,14 +9,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import psutil
 import pytest
 from google.protobuf import text_format
+from PIL import Image
 from tritonclient.grpc import model_config_pb2
 
 from converter import plugins
 from converter.commands import tune as tuning
 from converter.commands.load import LoadPoint
+from converter.commands.serve import find_package
 from converter.commands.tuning import GOALS, Search, Trial, best, compare, search
 from converter.files.output_guard import strange
 from converter.protocols.server import Knob
@@ -28,6 +31,7 @@ KNOBS = (
     Knob("batch", ("off", "any", 2, 4, 8), "any"),
     Knob("delay", (0, 100, 500), 100),
 )
+CONFIG = model_config_pb2.ModelConfig
 WAITS = 150_000
 """Microseconds: whatever waits less than a package made with that is better."""
 
@@ -144,6 +148,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tuning, "ROUNDS", 1)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick")
 def test_a_triton_package_gets_better_settings(out: Path) -> None:
     """Of a model at two precisions, the other one, and in it; seed 3 waits little at once."""
@@ -156,7 +161,7 @@ def test_a_triton_package_gets_better_settings(out: Path) -> None:
     package = Path(said["package"])
     assert package.name == "cnn_int8" == said["values"]["package"]
     text = (package / "config.pbtxt").read_text()
-    config = text_format.Parse(text, model_config_pb2.ModelConfig())
+    config = text_format.Parse(text, CONFIG())
     assert config.instance_group[0].count == said["values"]["instances"]
     assert config.dynamic_batching.max_queue_delay_microseconds < WAITS
     assert sum(path.read_bytes() != data for path, data in before.items()) == 1
@@ -174,6 +179,7 @@ def test_a_triton_package_gets_better_settings(out: Path) -> None:
     assert "Tuned for throughput with a p95 of at most 5000 ms" in page and "the front" in page
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick")
 def test_a_litserve_package_gets_better_settings(out: Path, tmp_path: Path) -> None:
     """Of a package alone, its file is written."""
@@ -184,6 +190,34 @@ def test_a_litserve_package_gets_better_settings(out: Path, tmp_path: Path) -> N
     assert facts["instances"] == said["values"]["instances"]
     assert facts["threads"] == (said["values"]["threads"] or None)
     assert said["written"] == [str(package / name) for name in ("README.md", "model.json")]
+
+
+def test_where_the_server_prepares_files_each_stage_is_turned(made: Path, tmp_path: Path) -> None:
+    """Files are sent: the model in front, and the one behind it, have settings of their own."""
+    (tmp_path / "photos").mkdir()
+    for number in range(2):
+        pixels = np.random.default_rng(number).integers(0, 255, (16, 16, 3), np.uint8)
+        Image.fromarray(pixels).save(tmp_path / "photos" / f"{number}.png")
+    line = "--samples photos --prepare server --serve triton --no-bench --out out"
+    command("convert", made / "cnn.onnx", *line.split(), cwd=tmp_path, code=0)
+    server, package = find_package(str(tmp_path / "out"))
+    files = [path.read_bytes() for path in sorted((tmp_path / "photos").iterdir())]
+    load = tuning.Load([2], 0.4, 0, True, lambda download: True, files)
+    values = {"instances": 2, "preferred batch": 2, "queue delay us": 0, "threads": 1,
+              "stage workers": 2, "stage threads": 3}  # fmt: skip
+    assert {knob.name: knob.of_files for knob in server.knobs(package)} == {
+        name: name.startswith("stage") for name in values
+    }
+    with tuning._Bench(server, [package], load, None) as bench:
+        trial = bench.trial(values, [])
+        assert not trial.failed and trial.points[0].n > 20 and not trial.points[0].wrong
+    made_of = server.turned(package, values).files
+    front, behind = (text_format.Parse(made_of[folder / "config.pbtxt"], CONFIG())
+                     for folder in (package, *server.calls(package)))  # fmt: skip
+    assert front.instance_group[0].count == behind.instance_group[0].count == 2
+    assert front.parameters["threads"].string_value == "3"
+    assert behind.parameters["intra_op_thread_count"].string_value == "1"
+    assert [*behind.dynamic_batching.preferred_batch_size] == [2]
 
 
 def test_a_trial_that_answers_wrong_fails(out: Path, tmp_path: Path) -> None:
@@ -225,6 +259,8 @@ def test_what_would_be_tried_is_shown(out: Path) -> None:
 
 def test_what_cannot_be_tuned_says_why(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "of several servers" in command("tune", out, code=2).err
+    said = command("tune", out / "serving" / "litserve" / "cnn_fp32", "--files", out, code=2).err
+    assert "takes no files here" in said
     assert "as 20ms" in command("tune", out, "--p95", "soon", code=2).err
     package = out / "serving" / "triton" / "cnn_fp32"
     config = package / "config.pbtxt"

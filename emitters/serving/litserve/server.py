@@ -62,5 +62,11 @@ class LitServer(PythonServer, spec=SPECS["litserve"]):
     def ready(self, launch: Launch) -> bool:
         return answers(f"http://{launch.address('http')}/health")
 
+    def files_at(self, folder: Path) -> Endpoint | None:
+        """Where arrays go too."""
+        plain = {"Content-Type": "application/octet-stream"}
+        takes = self.told(folder).get("prepares")
+        return Endpoint("files", "http", "/predict", plain) if takes else None
+
     def endpoints(self, folder: Path) -> list[Endpoint]:
         return [Endpoint("json", "http", "/predict")]

@@ -196,6 +196,10 @@ class TritonServer(Server, spec=SPECS["triton"]):
         """Over gRPC, and over HTTP."""
         return running.endpoints(folder)
 
+    def files_at(self, folder: Path) -> Endpoint | None:
+        """Of the model in front, whose only input is the body."""
+        return running.files_at(folder)
+
     def knobs(self, folder: Path) -> Sequence[Knob]:
         """See :func:`emitters.serving.triton.tuning.knobs`."""
         return tuning.knobs(folder)

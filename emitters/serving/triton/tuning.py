@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,11 @@ from emitters.serving.tuning import DELAYS, cores, numbers, powers
 from emitters.tensorrt.engine_script.lock import LOCK_NAME
 
 INSTANCES, BATCH, DELAY, THREADS = "instances", "preferred batch", "queue delay us", "threads"
-STAGE = "stage workers"
-"""Instances of the model in front, which prepares files."""
+STAGE, STAGE_THREADS = "stage workers", "stage threads"
+"""Instances of the model in front, which prepares files, and requests that each works on."""
+
+FRONT_THREADS = "threads"
+"""The parameter of :mod:`emitters.serving.triton.front_model`."""
 
 OFF, ANY = "off", "any"
 """Of the preferred batch: no dynamic batching, and one that prefers no size."""
@@ -39,7 +43,9 @@ def knobs(folder: Path) -> Sequence[Knob]:
     if called_by(config):
         _require_no_flow(folder)
         (behind,) = calls(folder)
-        return [*knobs(behind), _instances(STAGE, config)]
+        threads = _parameter(config, FRONT_THREADS)
+        own = (_instances(STAGE, config), _threads(STAGE_THREADS, 4 * cores(), threads))
+        return [*knobs(behind), *(replace(knob, of_files=True) for knob in own)]
     if any((folder / str(number) / LOCK_NAME).is_file() for number in version_numbers(folder)):
         raise UsageError(
             f"{folder.name} holds no engine yet: the script that builds it writes its settings",
@@ -53,10 +59,20 @@ def knobs(folder: Path) -> Sequence[Knob]:
     found = [_instances(INSTANCES, config)] if _one_group(config) else []
     found += [*_batching(config)]
     if config.backend in _THREADS and not _on_gpus(config) and not is_engine(config):
-        said = config.parameters[_THREADS[config.backend]].string_value
-        now = int(said) if said.isdecimal() else 0
-        found.append(Knob(THREADS, numbers([0, *powers(cores())], now), now))
+        now = _parameter(config, _THREADS[config.backend])
+        found.append(_threads(THREADS, cores(), now))
     return found
+
+
+def _threads(name: str, most: int, now: int) -> Knob:
+    """0: as many as what runs it chooses."""
+    return Knob(name, numbers([0, *powers(most)], now), now)
+
+
+def _parameter(config: Any, name: str) -> int:
+    """A number among the configuration's parameters; 0 where it isn't there."""
+    said = config.parameters[name].string_value if name in config.parameters else ""
+    return int(said) if said.isdecimal() else 0
 
 
 def _require_no_flow(folder: Path) -> None:
@@ -110,8 +126,11 @@ def turned(folder: Path, values: Mapping[str, Value]) -> Turned:
     config = read_config(folder / CONFIG_NAME)
     if called_by(config):
         (behind,) = calls(folder)
-        made = turned(behind, {name: value for name, value in values.items() if name != STAGE})
+        made = turned(behind, values)
+        if STAGE not in values:
+            return made
         config.instance_group[0].count = int(values[STAGE])
+        _set_parameter(config, FRONT_THREADS, int(values[STAGE_THREADS]))
         details = {**made.details, "stage_workers": values[STAGE]}
         return Turned({**made.files, folder / CONFIG_NAME: write_config(config)}, details)
     details = {}
@@ -122,7 +141,7 @@ def turned(folder: Path, values: Mapping[str, Value]) -> Turned:
         _batch(config, values[BATCH], int(values[DELAY]))
         details["dynamic_batching"] = values[BATCH] != OFF
     if THREADS in values:
-        _set_threads(config, int(values[THREADS]))
+        _set_parameter(config, _THREADS[config.backend], int(values[THREADS]))
     return Turned({folder / CONFIG_NAME: write_config(config)}, details)
 
 
@@ -139,8 +158,7 @@ def _batch(config: Any, batch: Value, delay: int) -> None:
     config.dynamic_batching.CopyFrom(kept)
 
 
-def _set_threads(config: Any, count: int) -> None:
-    name = _THREADS[config.backend]
+def _set_parameter(config: Any, name: str, count: int) -> None:
     if count:
         config.parameters[name].string_value = str(count)
     elif name in config.parameters:
