@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from rich.table import Table
 
 from converter.cli.printing import echo_json
-from converter.commands.tune import Tuning, in_words
+from converter.commands.trials import in_words
+from converter.commands.tune import Tuning
 from converter.commands.tuning import Trial, latency_of
 from converter.text import words
 from converter.text.screen import Console, Text

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
-from converter.commands.load import REQUESTS, LoadPoint, bench_server, measure
+from converter.commands.load import REQUESTS
 from converter.commands.opened import told
-from converter.commands.remote import check_server
-from converter.commands.serve import Served, find_package, packages_in, serve
+from converter.commands.serve import find_package, packages_in
+from converter.commands.trials import PACKAGE, ROUNDS, Bench, Load, defaults, package_facts
 from converter.commands.tuning import (
     GOALS,
     Goal,
@@ -31,30 +26,17 @@ from converter.commands.tuning import (
 )
 from converter.errors import (
     DependencyError,
-    GateError,
-    MachineError,
-    ModelError,
-    ModelyardError,
     UsageError,
+    from_os_error,
 )
 from converter.pipeline.folders import output_above
-from converter.pipeline.retuned import Place, place_of, write_over
+from converter.pipeline.retuned import Place, place_of
 from converter.pipeline.run import Listener
 from converter.plugins import extras
 from converter.protocols.server import Knob, Server, Turned
 from converter.report.model import TuningPoint, TuningReport, TuningTrial
-from converter.serving.address import Address
-from converter.serving.generator import alike
+from converter.serving import homes
 from converter.serving.homes import Agree
-from converter.serving.packaged import Facts, read_facts
-from converter.serving.posted import PROTOCOL, Posted
-from converter.serving.remote import reaching
-
-PACKAGE = "package"
-"""The knob that says which of several packages, of one model at several precisions."""
-
-ROUNDS = 3
-"""How often, at the end, the package as it is and the best one are measured in turns."""
 
 _BESIDE = 1.0
 """Seconds that a load takes besides those it lasts: its process starts."""
@@ -115,26 +97,6 @@ def _as_dict(trial: Trial) -> dict[str, Any]:
             "points": points}  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Load:
-    """What every trial is measured by.
-
-    Attributes:
-        callers: At once, of each point.
-        seconds: Of each point.
-        seed: Of the requests, and of the search.
-        offline, agree: As :func:`converter.commands.serve.serve` takes them.
-        files: What is sent, in the place of the package's samples.
-    """
-
-    callers: Sequence[int]
-    seconds: float
-    seed: int
-    offline: bool
-    agree: Agree
-    files: Sequence[bytes] = ()
-
-
 def tune(
     path: str,
     *,
@@ -186,12 +148,13 @@ def tune(
     sent = _files(server, packages, files) if files else ()
     load = Load(callers or wanted.callers, seconds, seed, offline, agree, sent)
     knobs = [knob for knob in _knobs(server, packages) if sent or not knob.of_files]
-    made = Tuning(server.name, packages[0], wanted, p95, knobs, values=_defaults(knobs))
+    made = Tuning(server.name, packages[0], wanted, p95, knobs, values=defaults(knobs))
     if dry_run:
         return made
     require_optuna()
+    _set_up(server, packages, load, listener)
     end = time.monotonic() + 60 * minutes
-    with place_of(packages) as place, _Bench(server, packages, load, listener) as bench:
+    with place_of(packages) as place, Bench(server, packages, load, listener) as bench:
         return _tuned(made, bench, place, end, trials)
 
 
@@ -214,7 +177,7 @@ def _packages(path: str) -> tuple[Server, list[Path]]:
     if len(found) < 2:
         found = [find_package(path)]
     server = found[0][0]
-    facts = [(_facts(server, folder), folder) for _, folder in found]
+    facts = [(package_facts(server, folder), folder) for _, folder in found]
     ports = {tuple((s.name, s.dtype, s.shape) for s in (*f.inputs, *f.outputs)) for f, _ in facts}
     apart = len({item.precision for item, _ in facts}) == len(facts)
     if len({one.name for one, _ in found}) > 1 or len(ports) > 1 or not apart:
@@ -224,18 +187,6 @@ def _packages(path: str) -> tuple[Server, list[Path]]:
             hint=f"Name one, or the folder of one server: {names}.",
         )
     return server, [folder for _, folder in sorted(facts, key=lambda x: x[0].precision != "fp32")]
-
-
-def _facts(server: Server, folder: Path) -> Facts:
-    known = map(read_facts, (folder, *server.calls(folder)))
-    facts = next((item for item in known if item is not None), None)
-    if facts is None or not any(facts.expected):
-        raise UsageError(
-            f"{folder.name} holds no samples and expected outputs: what is faster couldn't be told "
-            "from what is wrong",
-            hint="Convert the model with samples, and with the check.",
-        )
-    return facts
 
 
 def _knobs(server: Server, packages: Sequence[Path]) -> list[Knob]:
@@ -252,6 +203,17 @@ def _knobs(server: Server, packages: Sequence[Path]) -> list[Knob]:
     return found
 
 
+def _set_up(
+    server: Server, packages: Sequence[Path], load: Load, listener: Listener | None
+) -> None:
+    """What the packages' server needs, fetched where it isn't there: before time counts."""
+    for package in packages:
+        home = homes.choose(server, package, False, None)
+        home.require(load.offline, load.agree)
+        with told(listener, f"set-up:{package.name}", f"what {server.name} needs") as state:
+            home.set_up(state)
+
+
 def _files(server: Server, packages: Sequence[Path], folder: str) -> list[bytes]:
     """What users send: the files of a folder, :data:`REQUESTS` at most."""
     if any(server.files_at(package) is None for package in packages):
@@ -266,179 +228,13 @@ def _files(server: Server, packages: Sequence[Path], folder: str) -> list[bytes]
     return [item.read_bytes() for item in found[:REQUESTS]]
 
 
-def _defaults(knobs: Sequence[Knob]) -> Values:
-    return {knob.name: knob.value for knob in knobs}
-
-
-class _Bench:
-    """Serves and measures packages at settings; a context manager.
-
-    Args:
-        server: Their plug-in.
-        packages: The first is the one that is compared with.
-        load: What they are measured by.
-        listener: Told how it goes on.
-    """
-
-    def __init__(
-        self, server: Server, packages: Sequence[Path], load: Load, listener: Listener | None
-    ) -> None:
-        self.server, self.load, self._listener = server, load, listener
-        self.packages = {folder.name: folder for folder in packages}
-        self.first = packages[0].name
-        self._number = 0
-        self._said: list[bytes] = []
-
-    def __enter__(self) -> _Bench:
-        self._scratch = tempfile.TemporaryDirectory(prefix="modelyard-tune-")
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._scratch.cleanup()
-
-    def package_of(self, values: Values) -> Path:
-        """The package that settings are of."""
-        return self.packages[str(values.get(PACKAGE, self.first))]
-
-    def same(self, values: Values) -> tuple[str, ...]:
-        """What the package is at settings: the same for two that make one."""
-        package = self.package_of(values)
-        files = self.server.turned(package, values).files
-        return (package.name, *(f"{path}\0{text}" for path, text in sorted(files.items())))
-
-    @contextmanager
-    def served(self, values: Values | None) -> Iterator[tuple[Path, Served]]:
-        """A copy of a package at settings on its server; without any, of the first one as it is."""
-        self._number += 1
-        source = self.package_of(values or {})
-        folder = Path(self._scratch.name, str(self._number))
-        for item in (source, *self.server.calls(source)):
-            shutil.copytree(item, folder / item.name, copy_function=_linked)
-        copy = folder / source.name
-        if values is not None:
-            for path, text in self.server.turned(copy, values).files.items():
-                write_over(path, text)
-        load = self.load
-        try:
-            with serve(str(copy), port=0, offline=load.offline, agree=load.agree) as running:
-                yield copy, running
-        finally:
-            shutil.rmtree(folder)
-
-    def points(self, copy: Path, served: Served, callers: Sequence[int]) -> Sequence[LoadPoint]:
-        """A served copy under load."""
-        if self.load.files:
-            wire = self._posted(copy, served)
-            files = [wire.post(file) for file in self.load.files]
-            job = {"rate": None, "seconds": self.load.seconds, "count": None,
-                   "seed": self.load.seed}  # fmt: skip
-            return [measure(wire, ("", ""), 1, files, {**job, "connections": count})
-                    for count in callers]  # fmt: skip
-        where, protocol = self._address(copy, served)
-        return bench_server(
-            str(copy), where, protocol=protocol, bench_batches=[1], bench_concurrency=[*callers],
-            bench_seconds=self.load.seconds, seed=self.load.seed,
-        ).points  # fmt: skip
-
-    def check(self, copy: Path, served: Served) -> None:
-        """Holds a served copy to the package's expected outputs; raises GateError."""
-        where, protocol = self._address(copy, served)
-        check_server(str(copy), where, protocol=protocol, probes=False)
-        if self.load.files and copy.name == self.first:
-            self._check_files(self._posted(copy, served))
-
-    def _check_files(self, wire: Posted) -> None:
-        """Holds answers to files to those of the package as it is, which come first."""
-        asker = wire.connect()
-        with reaching(wire.address):
-            said = [asker.ask(wire.post(file)) for file in self.load.files]
-        asker.close()
-        self._said = self._said or said
-        if not all(alike(wire, *pair) for pair in zip(said, self._said, strict=True)):
-            raise GateError("it answers files otherwise than the package as it is")
-
-    def _posted(self, copy: Path, served: Served) -> Posted:
-        """Where files are posted to."""
-        at = self.server.files_at(copy)
-        assert at is not None
-        where = urlsplit(next(w for w in served.addresses.values() if w.startswith("http://")))
-        address = Address(PROTOCOL, where.hostname or "", where.port or 0, False, at.model)
-        return Posted(address, at.headers)
-
-    def _address(self, copy: Path, served: Served) -> tuple[str, str | None]:
-        """Where the model that takes tensors is asked."""
-        model = _facts(self.server, copy).model
-        known = {name.split()[-1]: where for name, where in served.addresses.items()
-                 if " " not in name or name.split()[0] == model}  # fmt: skip
-        known.pop("metrics", None)
-        protocol = "v2" if "v2" in known else next(iter(known))
-        return known[protocol], "json" if protocol == "json" else None
-
-    def trial(self, values: Values | None, knobs: Sequence[Knob]) -> Trial:
-        """Settings under every load; the package as it is has to work."""
-        shown = values if values is not None else _defaults(knobs)
-        name = self.package_of(shown).name
-        title = "as it is" if values is None else in_words(values)
-        with told(self._listener, f"trial:{self._number}", f"{name}: {title}"):
-            try:
-                with self.served(values) as (copy, served):
-                    self.check(copy, served)
-                    points = self.points(copy, served, self.load.callers)
-                    return Trial(name, shown, points)
-            except (GateError, MachineError, ModelError, UsageError) as error:
-                if values is None:
-                    raise
-                return Trial(name, shown, failed=_why(error))
-
-    def in_turns(
-        self, goal: Goal, limit: float | None, pair: tuple[Trial, Trial]
-    ) -> tuple[list[float | None], list[float | None]]:
-        """The figures of the package as it is and of a trial, both being served, in turns."""
-        figures: tuple[list[float | None], list[float | None]] = ([], [])
-        title = f"as it is beside {in_words(pair[1].values)}"
-        with told(self._listener, "turns", title), ExitStack() as stack:
-            both = [stack.enter_context(self.served(v)) for v in (None, pair[1].values)]
-            for _ in range(ROUNDS):
-                for trial, place, found in zip(pair, both, figures, strict=True):
-                    points = self.points(*place, callers_of(trial, goal, limit))
-                    found.append(goal.value(replace(trial, points=points), limit))
-        return figures
-
-
-def callers_of(trial: Trial, goal: Goal, limit: float | None) -> list[int]:
-    """The loads of a trial that its figure is of: where any counts, the one of the best; of one
-    that keeps to the limit at none, the lightest."""
-    every = [point.concurrency or 1 for point in trial.points]
-    if not goal.any_load:
-        return every
-    point = goal.point(trial, limit)
-    return [min(every) if point is None else point.concurrency or 1]
-
-
-def in_words(values: Values) -> str:
-    """``instances 2, threads 1``."""
-    return ", ".join(f"{name} {value}" for name, value in values.items())
-
-
-def _linked(source: str, target: str) -> str:
-    """Of a file in a copy: a link where it can be one, for servers only read it."""
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copy2(source, target)
-    return target
-
-
-def _why(error: ModelyardError) -> str:
-    kind = "answers wrong: " if isinstance(error, GateError) else ""
-    return kind + " ".join([error.message, *map(str, error.details[-1:])])
-
-
-def _tuned(made: Tuning, bench: _Bench, place: Place, end: float, most: int | None) -> Tuning:
+def _tuned(made: Tuning, bench: Bench, place: Place, end: float, most: int | None) -> Tuning:
     start = time.monotonic()
     first = bench.trial(None, made.knobs)
     took = time.monotonic() - start
     goal, limit = made.goal, made.limit_ms
+    if all(goal.of(point) is None for point in first.points):
+        raise UsageError(f"the server's {goal.what} can't be seen on this system")
 
     def loss(trial: Trial) -> float | None:
         return goal.loss(trial, limit)
@@ -470,7 +266,11 @@ def _recorded(made: Tuning, place: Place, turned: Turned | None) -> Tuning:
     """With the files that were written."""
     root = output_above(made.package)
     path = made.package.relative_to(root).as_posix() if root else made.package.name
-    return replace(made, written=place.record(made.package, _report(made, path), turned))
+    try:
+        written = place.record(made.package, _report(made, path), turned)
+    except OSError as error:
+        raise from_os_error(error, f"writing the settings of {made.package.name}") from error
+    return replace(made, written=written)
 
 
 def _report(made: Tuning, path: str) -> TuningReport:
@@ -525,4 +325,5 @@ def _nothing_better(made: Tuning, winner: Trial | None) -> str:
             "keeps to the limit" if made.limit_ms is None else f"has a p95 of {made.limit_ms:g} ms"
         )
         return f"nothing that was measured {kept}, the package as it is included"
-    return f"none of {len(made.trials) - 1} trials was better than the package as it is"
+    tried = len(made.trials) - 1
+    return f"none of {tried} trial{'s' * (tried > 1)} was better than the package as it is"

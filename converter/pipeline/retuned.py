@@ -54,7 +54,7 @@ class Alone(Place):
             return []
         if self._before != _digests(list(self._before)):
             raise UsageError(f"{package} was changed while it was measured; it stays as it is")
-        files = {package / _README: _noted(package, tuning), **turned.files}
+        files = {**turned.files, package / _README: _noted(package, tuning)}
         for path, text in files.items():
             if text:
                 write_over(path, text)
@@ -85,7 +85,7 @@ class InOutput(Place):
             raise UsageError(f"{self._root} was changed while it was measured; it stays as it is")
         made = self._staging.folder
         shutil.copytree(self._root, made, copy_function=_linked, dirs_exist_ok=True)
-        files = {package / _README: _noted(package, tuning), **turned.files} if turned else {}
+        files = {**turned.files, package / _README: _noted(package, tuning)} if turned else {}
         changed = [path.resolve().relative_to(self._root) for path, text in files.items() if text]
         for path, text in files.items():
             if text:

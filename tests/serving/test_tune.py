@@ -17,10 +17,11 @@ from PIL import Image
 from tritonclient.grpc import model_config_pb2
 
 from converter import plugins
+from converter.commands import trials
 from converter.commands import tune as tuning
 from converter.commands.load import LoadPoint
 from converter.commands.serve import find_package
-from converter.commands.tuning import GOALS, Search, Trial, best, compare, search
+from converter.commands.tuning import GOALS, Goal, Search, Trial, best, compare, search
 from converter.files.output_guard import strange
 from converter.protocols.server import Knob
 from converter.report.json_ import read_report
@@ -88,7 +89,7 @@ def test_nothing_is_measured_twice_and_all_of_a_small_space_once() -> None:
     Trial("net", {}, [point(999, 21)]), Trial("net", {}, [point(999, 1, n=0)]),
 ])  # fmt: skip
 @pytest.mark.parametrize("goal", GOALS.values(), ids=GOALS)
-def test_what_answers_wrong_or_late_never_wins(odd: Trial, goal: tuning.Goal) -> None:
+def test_what_answers_wrong_or_late_never_wins(odd: Trial, goal: Goal) -> None:
     right = Trial("net", {}, [point(5, 19)])
     assert best([odd, right], goal, 20) is right and best([odd], goal, 20) is None
     loss = goal.loss(odd, 20)
@@ -145,7 +146,7 @@ def tuned(folder: Path, *more: str) -> Any:
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """One round at the end: what is compared differs by much."""
-    monkeypatch.setattr(tuning, "ROUNDS", 1)
+    monkeypatch.setattr(trials, "ROUNDS", 1)
 
 
 @pytest.mark.slow
@@ -189,7 +190,7 @@ def test_a_litserve_package_gets_better_settings(out: Path, tmp_path: Path) -> N
     assert said["changed"] and facts["delay"] * 1e6 < WAITS, said
     assert facts["instances"] == said["values"]["instances"]
     assert facts["threads"] == (said["values"]["threads"] or None)
-    assert said["written"] == [str(package / name) for name in ("README.md", "model.json")]
+    assert said["written"] == [str(package / name) for name in ("model.json", "README.md")]
 
 
 def test_where_the_server_prepares_files_each_stage_is_turned(made: Path, tmp_path: Path) -> None:
@@ -202,13 +203,13 @@ def test_where_the_server_prepares_files_each_stage_is_turned(made: Path, tmp_pa
     command("convert", made / "cnn.onnx", *line.split(), cwd=tmp_path, code=0)
     server, package = find_package(str(tmp_path / "out"))
     files = [path.read_bytes() for path in sorted((tmp_path / "photos").iterdir())]
-    load = tuning.Load([2], 0.4, 0, True, lambda download: True, files)
+    load = trials.Load([2], 0.4, 0, True, lambda download: True, files)
     values = {"instances": 2, "preferred batch": 2, "queue delay us": 0, "threads": 1,
               "stage workers": 2, "stage threads": 3}  # fmt: skip
     assert {knob.name: knob.of_files for knob in server.knobs(package)} == {
         name: name.startswith("stage") for name in values
     }
-    with tuning._Bench(server, [package], load, None) as bench:
+    with trials.Bench(server, [package], load, None) as bench:
         trial = bench.trial(values, [])
         assert not trial.failed and trial.points[0].n > 20 and not trial.points[0].wrong
     made_of = server.turned(package, values).files
@@ -225,9 +226,9 @@ def test_a_trial_that_answers_wrong_fails(out: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(out / "serving" / "triton", tmp_path / "triton")
     small_cnn(folder / "cnn_int8" / "1" / "model.onnx", channels=4)
     server = plugins.load("servers", "triton")
-    load = tuning.Load([1], 0.4, 0, True, lambda download: True)
+    load = trials.Load([1], 0.4, 0, True, lambda download: True)
     packages = [folder / "cnn_fp32", folder / "cnn_int8"]
-    with tuning._Bench(server, packages, load, None) as bench:
+    with trials.Bench(server, packages, load, None) as bench:
         values = {"package": "cnn_int8", "instances": 1, "preferred batch": "off",
                   "queue delay us": 0, "threads": 1}  # fmt: skip
         assert bench.trial(values, []).failed.startswith("answers wrong: ")
