@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -33,6 +32,10 @@ PACKAGE = "package"
 
 ROUNDS = 3
 """How often, at the end, the package as it is and the best one are measured in turns."""
+
+
+LARGE = 1 << 20
+"""Bytes from which on a file isn't copied for each trial."""
 
 
 @dataclass(frozen=True)
@@ -222,9 +225,12 @@ def in_words(values: Values) -> str:
 
 
 def _linked(source: str, target: str) -> str:
-    """Of a file in a copy: a link where it can be one, for servers only read it."""
+    """Of a large file in a copy: a link where it can be one, for servers only read it."""
+    place = Path(source)
     try:
-        os.link(source, target)
+        if place.stat().st_size < LARGE:
+            return str(shutil.copy2(source, target))
+        Path(target).hardlink_to(place)
     except OSError:
         shutil.copy2(source, target)
     return target

@@ -161,7 +161,9 @@ def tune(
 def require_optuna() -> None:
     """Raises DependencyError where Optuna isn't there."""
     if find_spec("optuna") is None:
-        raise DependencyError("tune needs Optuna", hint=extras.install_line(_EXTRA))
+        raise DependencyError(
+            "tune needs Optuna", hint=extras.pip_line([extras.in_range("optuna", _EXTRA)])
+        )
 
 
 _EXTRA = "tune"

@@ -23,8 +23,10 @@ from converter.commands.load import LoadPoint
 from converter.commands.serve import find_package
 from converter.commands.tuning import GOALS, Goal, Search, Trial, best, compare, search
 from converter.files.output_guard import strange
+from converter.pipeline.retuned import place_of
 from converter.protocols.server import Knob
 from converter.report.json_ import read_report
+from converter.report.model import TuningReport
 from tests.acceptance.cli import COMMAND, command, converted_cnn, small_cnn
 
 KNOBS = (
@@ -232,6 +234,22 @@ def test_a_trial_that_answers_wrong_fails(out: Path, tmp_path: Path) -> None:
         values = {"package": "cnn_int8", "instances": 1, "preferred batch": "off",
                   "queue delay us": 0, "threads": 1}  # fmt: skip
         assert bench.trial(values, []).failed.startswith("answers wrong: ")
+
+
+def test_what_stays_as_it_is_is_reported(out: Path) -> None:
+    """The report has what was measured; every other file is as it was, and the manifest true."""
+    before = {path: path.read_bytes() for path in (out / "serving").rglob("*") if path.is_file()}
+    package = out / "serving" / "triton" / "cnn_fp32"
+    measured = TuningReport(
+        server="triton", package="serving/triton/cnn_fp32", goal="latency", unit="ms", limit_ms=None,
+        trials=[], before=[], after=[], values={}, changed=False, why="no better than noise",
+    )  # fmt: skip
+    for _ in range(2):
+        with place_of([package]) as place:
+            assert place.record(package, measured, None) == []
+        assert read_report(out / "report.json").tuning == [measured] and not strange(out)
+    assert "It stays as it is: no better than noise." in (out / "report.html").read_text()
+    assert before == {path: path.read_bytes() for path in before}
 
 
 def test_an_interrupt_keeps_what_was_there(out: Path) -> None:
