@@ -241,8 +241,9 @@ def test_what_stays_as_it_is_is_reported(out: Path) -> None:
     before = {path: path.read_bytes() for path in (out / "serving").rglob("*") if path.is_file()}
     package = out / "serving" / "triton" / "cnn_fp32"
     measured = TuningReport(
-        server="triton", package="serving/triton/cnn_fp32", goal="latency", unit="ms", limit_ms=None,
-        trials=[], before=[], after=[], values={}, changed=False, why="no better than noise",
+        server="triton", package="serving/triton/cnn_fp32", goal="latency", unit="ms",
+        limit_ms=None, trials=[], before=[], after=[], values={}, changed=False,
+        why="no better than noise",
     )  # fmt: skip
     for _ in range(2):
         with place_of([package]) as place:
