@@ -112,6 +112,7 @@ WAYS = (
     Way("server prepares: an ensemble by hand", "ensemble", CLIENT),
     ALONE,
     Way("server prepares: the package without dynamic batching", "alone", ALONE),
+    Way("server prepares: the package, tuned", "tuned", CLIENT),
 )
 
 
@@ -137,16 +138,18 @@ class Bench:
         self.folder, self.seconds = folder, seconds
         self.repository = folder / "repository"
         self.stages = self.repository / NAME / VERSION
+        self.photos_folder = folder / "photos"
+        self.photos_folder.mkdir()
         rng, self.photos = np.random.default_rng(0), list[str]()
         for number in range(PHOTOS):
             pixels = rng.integers(0, 256, (24, 32, 3), np.uint8)
             photo = Image.fromarray(pixels).resize(SIZE, Image.Resampling.BICUBIC)
-            photo.save(folder / f"{number}.jpg", quality=90)
-            self.photos.append(str(folder / f"{number}.jpg"))
+            photo.save(self.photos_folder / f"{number}.jpg", quality=90)
+            self.photos.append(str(self.photos_folder / f"{number}.jpg"))
 
     def convert(self) -> None:
         """Makes the packages and the ensemble."""
-        for name, more in ((NAME, []), ("alone", ["--no-dynamic-batching"])):
+        for name, more in ((NAME, []), ("alone", ["--no-dynamic-batching"]), ("tuned", [])):
             line = [str(Path(sys.executable).parent / "modelyard"), "convert"]
             line += ["zoo:efficientnet-lite0", "--name", name, "--serve", "triton", "--no-bench"]
             line += ["--prepare", "server", "--repository", str(self.repository), *more]
@@ -158,6 +161,15 @@ class Bench:
             (self.repository / name / "config.pbtxt").write_text(STAGE % (name, count) + ports)
         (self.repository / "ensemble" / VERSION).mkdir(parents=True)
         (self.repository / "ensemble" / "config.pbtxt").write_text(ENSEMBLE)
+
+    def tune(self, minutes: float) -> str:
+        """Tunes the package for as many callers as the table has at most; says what came of it."""
+        made = api.tune(
+            str(self.repository / "tuned"), minutes=minutes, callers=[max(CALLERS)],
+            files=str(self.photos_folder),
+        )  # fmt: skip
+        settings = ", ".join(f"{name} {value}" for name, value in made.values.items())
+        return f"{settings} ({made.why})" if made.changed else f"it stayed as it is ({made.why})"
 
     def ask(self, way: Way, callers: int, place: str, pid: int) -> Seen:
         """Callers, side by side."""
@@ -199,6 +211,8 @@ all ways take turns, of ratios within a round; callers are processes of their ow
 |---|---|---|---|---|---|---|
 {rows}
 
+Tuned by `modelyard tune --files`, for {most} callers: {tuned}.
+
 The client's own preparation is that of the same dynamic batching. Where joining requests costs more than it gives,
 as on these two cores, `--no-dynamic-batching` is the better choice: measure where you serve.
 
@@ -210,14 +224,16 @@ as on these two cores, `--no-dynamic-batching` is the better choice: measure whe
 @click.command(help=__doc__)
 @click.option("--rounds", default=9, show_default=True)
 @click.option("--seconds", default=1.0, show_default=True)
+@click.option("--minutes", default=6.0, show_default=True, help="For tuning.")
 @click.option("--dry", is_flag=True, help="Print the part, and don't write it.")
-def main(rounds: int, seconds: float, dry: bool) -> None:
+def main(rounds: int, seconds: float, minutes: float, dry: bool) -> None:
     """Measures, prints, writes."""
     start, rows = time.monotonic(), list[str]()
     (ROOT / "build").mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=ROOT / "build", prefix="bench-") as folder:
         bench = Bench(Path(folder), seconds)
         bench.convert()
+        tuned = bench.tune(minutes)
         kb = sum(Path(file).stat().st_size for file in bench.photos) // len(bench.photos) // 1000
         with api.serve(str(bench.repository), port=0) as served:
             place = next(a for n, a in served.addresses.items() if n.endswith(" v2")).split("/")[2]
@@ -232,7 +248,8 @@ def main(rounds: int, seconds: float, dry: bool) -> None:
     said = ", ".join(f"{key} {value}" for key, value in asdict(machine).items() if value)
     text = TEXT.format(
         minutes=(time.monotonic() - start) / 60, width=SIZE[0], height=SIZE[1], kb=kb,
-        seconds=seconds, rounds=rounds, rows="\n".join(rows), machine=said,
+        seconds=seconds, most=max(CALLERS), tuned=tuned, rounds=rounds, rows="\n".join(rows),
+        machine=said,
         server=REQUIREMENTS[0].replace("==", " "),
     )  # fmt: skip
     if dry:

@@ -1,5 +1,5 @@
-"""The Python twin of the command line: convert, run_recipe, check, bench, serve, diff, sensitivity,
-inspect, doctor; and load, which runs an artifact.
+"""The Python twin of the command line: convert, run_recipe, check, bench, serve, tune, diff,
+sensitivity, inspect, doctor; and load, which runs an artifact.
 
     import modelyard
 
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from converter.commands.load import ServerBenchmark
     from converter.commands.loaded import Loaded
     from converter.commands.serve import serve
+    from converter.commands.tune import Tuning, tune
     from converter.precision.budget.cost_table import CostTable
     from converter.report.diff_result import Diffed
 
@@ -63,6 +64,7 @@ __all__ = [
     "Checked",
     "Converted",
     "ServerBenchmark",
+    "Tuning",
     "artifacts_of",
     "bench",
     "bench_server",
@@ -77,6 +79,7 @@ __all__ = [
     "run_recipe",
     "sensitivity",
     "serve",
+    "tune",
     "warm_workers",
 ]
 
@@ -87,7 +90,9 @@ _COMMANDS = {
     "Converted": "convert",
     "ServerBenchmark": "load",
     "packages_of": "remote",
+    "Tuning": "tune",
     "serve": "serve",
+    "tune": "tune",
 }
 
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         run_recipe,
         sensitivity,
         serve,
+        tune,
         warm_workers,
     )
     from converter.errors import (
@@ -76,6 +77,7 @@ __all__ = [
     "run_recipe",
     "sensitivity",
     "serve",
+    "tune",
     "warm_workers",
 ]
 

@@ -16,6 +16,7 @@ COMMANDS = {
     "check": "Compare an artifact with the model it came from.",
     "bench": "Measure an artifact's latency, or a server's under load.",
     "serve": "Serve a package with its real server.",
+    "tune": "Find the settings at which a package serves best.",
     "diff": "Find the earliest tensor at which two models part.",
     "sensitivity": "Show what each layer's lower precision costs.",
     "inspect": "Show a model's inputs, outputs, operators and size.",

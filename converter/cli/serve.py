@@ -72,7 +72,7 @@ def command(
         container=container,
         image=image,
         offline=bool(offline),
-        agree=partial(_agree, yes),
+        agree=partial(agree, yes),
         log=None if quiet() else state,
         state=state,
     ) as served:
@@ -96,7 +96,7 @@ def _announce(served: Served, as_json: bool) -> None:
     sys.stdout.flush()
 
 
-def _agree(yes: bool, download: Download) -> bool:
+def agree(yes: bool, download: Download) -> bool:
     """Asks on a terminal; elsewhere, ``--yes`` is needed."""
     if yes or not sys.stdin.isatty():
         return yes

@@ -21,7 +21,7 @@ from converter.pipeline.run import Listener
 from converter.runtime.child import own_module
 
 if TYPE_CHECKING:
-    from converter.serving.wire import Statistics
+    from converter.serving.wire import Statistics, Wire
 
 CONNECTIONS = 64
 """Of an open loop: more requests than that are never on their way at once."""
@@ -215,7 +215,7 @@ def bench_server(
                        "count": requests, "seed": options.get("seed", plain.seed)}  # fmt: skip
                 load = f"{count} at once" if count else f"{rate:g} a second"
                 with told(listener, f"load:{batch}:{load}", f"batch {batch}, {load}"):
-                    points.append(_measure(found, batch, messages, job))
+                    points.append(measure(found.wire, _keys(found), batch, messages, job))
     if plot:
         written = [_draw(points, p95, plot)]
     return ServerBenchmark(place, points, p95, asdict(describe_machine()), written)
@@ -253,25 +253,39 @@ def _messages(found: Asked, batch: int) -> list[bytes]:
     return [found.wire.encode(feeds) for feeds in found.samples.batches(batch, count)]
 
 
-def _measure(found: Asked, batch: int, messages: Sequence[bytes], job: dict[str, Any]) -> LoadPoint:
+def _keys(found: Asked) -> tuple[str, str]:
+    return found.facts.keys if found.facts else ("", "")
+
+
+def measure(
+    wire: Wire, keys: tuple[str, str], batch: int, messages: Sequence[bytes], job: dict[str, Any]
+) -> LoadPoint:
     """One point: the generator's process warms up; then the server is watched, and its statistics
-    are read before and after."""
+    are read before and after.
+
+    Args:
+        wire: What asks.
+        keys: As :func:`converter.serving.remote.wire_to` takes them.
+        batch: Samples in a request.
+        messages: Requests, sent in turn.
+        job: As :class:`converter.serving.generator.Generator` takes it.
+    """
     from converter.serving.observed import Observed, process_at
 
-    address = found.wire.address
+    address = wire.address
     pid = process_at(address.host, address.port)
-    with _generating(found, messages, job) as generate:
-        before = found.wire.statistics()
+    with _generating(wire, keys, messages, job) as generate:
+        before = wire.statistics()
         with Observed(pid) if pid else nullcontext() as watched:
             said = generate()
-        after = found.wire.statistics()
+        after = wire.statistics()
     told = after.since(before) if before and after else None
     return _point(batch, job, said, told, watched)
 
 
 @contextmanager
 def _generating(
-    found: Asked, messages: Sequence[bytes], job: dict[str, Any]
+    wire: Wire, keys: tuple[str, str], messages: Sequence[bytes], job: dict[str, Any]
 ) -> Iterator[Callable[[], dict[str, Any]]]:
     """The load generator's process, warm; what sends the requests that count."""
     from converter.serving.generator import READY
@@ -281,8 +295,7 @@ def _generating(
         for number, message in enumerate(messages):
             (folder / f"{number}.bin").write_bytes(message)
         names = [f"{number}.bin" for number in range(len(messages))]
-        keys = found.facts.keys if found.facts else ("", "")
-        job = {**job, "requests": names, "address": asdict(found.wire.address), "keys": keys}
+        job = {**job, "requests": names, "address": asdict(wire.address), "keys": keys}
         (folder / "job.json").write_text(json.dumps(job))
         line = [*own_module("converter.serving.generator"), str(folder / "job.json")]
         with (
@@ -293,7 +306,7 @@ def _generating(
 
             def end(said: str = "") -> dict[str, Any]:
                 text = said + process.communicate("\n" * (not said))[0]
-                return _result(found, text, process.returncode, folder / "log")
+                return _result(wire, text, process.returncode, folder / "log")
 
             try:
                 first = process.stdout.readline()
@@ -304,7 +317,7 @@ def _generating(
                 process.kill()
 
 
-def _result(found: Asked, text: str, code: int, log: Path) -> dict[str, Any]:
+def _result(wire: Wire, text: str, code: int, log: Path) -> dict[str, Any]:
     """What the generator said, or why it said nothing."""
     try:
         said: dict[str, Any] = json.loads(text)
@@ -313,7 +326,7 @@ def _result(found: Asked, text: str, code: int, log: Path) -> dict[str, Any]:
             f"the load generator ended with code {code}", details=log.read_text().splitlines()[-8:]
         ) from None
     if "failed" in said:
-        raise ModelError(f"{found.wire.address.place} refuses the requests: {said['failed']}")
+        raise ModelError(f"{wire.address.place} refuses the requests: {said['failed']}")
     return said
 
 

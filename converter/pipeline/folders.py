@@ -217,6 +217,11 @@ def find_artifact(path: str) -> Found:
     return found[0]
 
 
+def output_above(path: Path) -> Path | None:
+    """The output folder that ``path`` is or lies in; None where it lies in none."""
+    return _manifest_above(path)[0]
+
+
 def _manifest_above(path: Path) -> tuple[Path | None, dict[str, Any]]:
     """The output folder that ``path`` is or lies in, and its manifest."""
     for folder in (path, *path.parents[:_DEPTH]):

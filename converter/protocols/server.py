@@ -150,6 +150,58 @@ class Server(ABC):
         """Where the package's model is asked, the fastest protocol first."""
         raise NotImplementedError
 
+    def files_at(self, folder: Path) -> Endpoint | None:
+        """Where users' files are posted to, ``model`` being the path; None where it takes none."""
+        return None
+
+    def knobs(self, folder: Path) -> Sequence[Knob]:
+        """The settings of a package that ``modelyard tune`` tries values of; where there are none,
+        it doesn't tune it.
+
+        Raises:
+            UsageError: What would be measured says nothing of the package, and why.
+        """
+        return ()
+
+    def turned(self, folder: Path, values: Mapping[str, Value]) -> Turned:
+        """What :meth:`knobs` at these values make of the package's files; none is written here."""
+        raise NotImplementedError
+
+
+Value = int | str
+"""Of a :class:`Knob`."""
+
+
+@dataclass(frozen=True)
+class Knob:
+    """A setting of a package that can be turned.
+
+    Attributes:
+        name: What people call it, with its unit: ``queue delay us``.
+        values: Those that make sense on this machine, the package's own among them; numbers in
+            order.
+        value: As the package has it.
+        of_files: Whether it acts on requests of files alone.
+    """
+
+    name: str
+    values: Sequence[Value]
+    value: Value
+    of_files: bool = False
+
+
+@dataclass(frozen=True)
+class Turned:
+    """A package at other settings.
+
+    Attributes:
+        files: The text of each file that is otherwise, of the package or of one that it calls.
+        details: What of :attr:`Packaged.details` is otherwise.
+    """
+
+    files: Mapping[Path, str]
+    details: Mapping[str, Any] = field(default_factory=dict)
+
 
 @dataclass(frozen=True)
 class Environment:
@@ -256,11 +308,13 @@ class Endpoint:
             lists}``.
         port: Of :attr:`Server.ports`.
         model: The model's name; of ``json``, the path that it is asked at: ``/predict``.
+        headers: Of each request, besides what the protocol has.
     """
 
     protocol: str
     port: str
     model: str
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass

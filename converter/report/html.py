@@ -22,7 +22,7 @@ from converter.preparation.declared import (
 from converter.preparation.flow import FlowStep
 from converter.report import svg
 from converter.report.layerwise_error import AlongReport
-from converter.report.model import ArtifactReport, Report
+from converter.report.model import ArtifactReport, Report, TuningReport
 from converter.text import markup, words
 from converter.text.markup import Markup
 
@@ -35,6 +35,7 @@ def as_html(report: Report) -> str:
         style=style(environment),
         missed=sum(g.status == "failed" for a in report.artifacts for g in a.gates),
         plots=[_plots(artifact) for artifact in report.artifacts],
+        fronts={item.package: _front(item) for item in report.tuning},
         parts=report.each_part,
         along=[(n, it, _along(it)) for n, part in report.each_part.items() for it in part.along],
     )
@@ -211,6 +212,14 @@ def ran_in(runtime: Mapping[str, Any]) -> str:
 def _along(item: AlongReport) -> Markup | None:
     points = [(point.place, point.error, point.title) for point in item.points]
     return svg.along_plot(points, item.tolerance, item.first_index)
+
+
+def _front(item: TuningReport) -> Markup | None:
+    measured = [[p for p in trial.points if p.p95_ms is not None and not p.wrong]
+                for trial in item.trials if not trial.failed]  # fmt: skip
+    return svg.front_plot(
+        [[(p.throughput, p.p95_ms or 0.0) for p in points] for points in measured], item.limit_ms
+    )
 
 
 def _plots(artifact: ArtifactReport) -> dict[str, Markup | None]:

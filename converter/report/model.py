@@ -264,6 +264,47 @@ class PartReport(_Part):
     )
 
 
+class TuningPoint(_Part):
+    """A load, and how the server did."""
+
+    callers: int
+    throughput: float = Field(description="Samples a second.")
+    p95_ms: float | None = Field(description="Of too few requests for that, the longest.")
+    memory_mb: float | None = None
+    wrong: int = Field(default=0, description="Requests answered wrong, or by an error.")
+
+
+class TuningTrial(_Part):
+    """A package at some settings."""
+
+    package: str
+    values: dict[str, int | str]
+    points: list[TuningPoint] = []
+    best: int | None = Field(default=None, description="The point that counts, by its number.")
+    failed: str = Field(default="", description="Why it can't win.")
+
+    @property
+    def shown(self) -> TuningPoint | None:
+        """The point that counts; of one that doesn't keep to the limit, the first."""
+        return self.points[self.best or 0] if self.points else None
+
+
+class TuningReport(_Part):
+    """What ``modelyard tune`` measured of a server's packages."""
+
+    server: str
+    package: str = Field(description="The path of the package whose settings these are.")
+    goal: str
+    unit: str
+    limit_ms: float | None = Field(description="What p95 had to stay below.")
+    trials: list[TuningTrial] = Field(description="The package as it is first.")
+    before: list[float | None] = Field(description="The figure of each round, as it is.")
+    after: list[float | None] = Field(description="The figure of each round, of the best trial.")
+    values: dict[str, int | str] = Field(description="The settings now.")
+    changed: bool
+    why: str
+
+
 class Report(_Part):
     """One run: what was converted, what was made, what it was checked on, how it did."""
 
@@ -282,6 +323,7 @@ class Report(_Part):
         default=[], description="What the fusing passes found and left alone, and why."
     )
     packages: list[PackageReport] = []
+    tuning: list[TuningReport] = []
     machine: Machine | None = None
     versions: dict[str, str] = {}
     timings: list[StepTiming] = []

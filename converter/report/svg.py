@@ -8,7 +8,7 @@ escaped by :class:`converter.text.markup.Markup`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from converter.check.comparison import OutputResult
@@ -211,6 +211,38 @@ def growth_plot(series: Mapping[str, Sequence[tuple[float, float]]], unit: str) 
     return _file(series, x, y, f"{unit}; seconds", f"Seconds over {unit}")
 
 
+def front_plot(
+    trials: Sequence[Sequence[tuple[float, float]]], limit: float | None
+) -> Markup | None:
+    """p95 over throughput: a package as it is, every trial, and the front of those that no other
+    beats in both; None where nothing was measured.
+
+    Args:
+        trials: Points (samples a second, milliseconds) of each trial, by callers; the package as it
+            is first.
+        limit: What p95 was to stay below; None for no line.
+    """
+    every = sorted({point for trial in trials for point in trial}, reverse=True)
+    if not every:
+        return None
+    front = list[tuple[float, float]]()
+    for point in every:  # from the most throughput down, whatever is quicker than all before
+        if not front or point[1] < front[-1][1]:
+            front.append(point)
+    longest = max(time for _, time in every)
+    if limit is not None and limit > 1.5 * longest:  # all would lie at the bottom
+        limit = None
+    series = {
+        "tried": every,
+        "the front: none is better in both": front[::-1],
+        "as it is": trials[0],
+    }
+    x = _Axis(0, every[0][0] * 1.04, *_ACROSS)
+    y = _Axis(0, max(longest, limit or 0) * 1.04, *_UP)
+    caption = "samples a second; p95 in milliseconds"
+    return _curves(series, x, y, caption, "p95 latency over throughput", limit, loose={"tried"})
+
+
 _ACROSS, _UP = (62, WIDTH - _RIGHT), (216, 16)
 """Where the axes of a drawing of curves begin and end."""
 
@@ -223,6 +255,23 @@ def _file(
     label: str,
     limit: float | None = None,
 ) -> str:
+    return (
+        str(_curves(series, x, y, caption, label, limit))
+        .replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
+        .replace(">", f"><style>{_STYLE}</style>", 1)
+    )
+
+
+def _curves(
+    series: Mapping[str, Sequence[tuple[float, float]]],
+    x: _Axis,
+    y: _Axis,
+    caption: str,
+    label: str,
+    limit: float | None = None,
+    loose: Collection[str] = (),
+) -> Markup:
+    """Points joined by lines, but for those that are loose."""
     bottom, top = _UP
     parts = [_y_grid(y, x), _x_grid(x, top, bottom, x.ticks(5), None)]
     if limit:
@@ -231,18 +280,13 @@ def _file(
     dot = Markup('<circle class="dot s{}" cx="{}" cy="{}" r="3"/>')
     for number, (name, curve) in enumerate(series.items()):
         places = [(x.at(across), y.at(up)) for across, up in curve]
-        path = " ".join(f"{px},{py}" for px, py in places)
+        path = " ".join(f"{px},{py}" for px, py in places if name not in loose)
         parts.append(Markup('<polyline class="curve s{}" points="{}"/>').format(number % 4, path))
         parts += [dot.format(number % 4, px, py) for px, py in places]
         parts.append(_key(number % 4, bottom + 44 + 18 * number, name))
     parts.append(_text(x.end, bottom + 30, caption, "tick end"))
     # the last size's name is wider than what is left beside it
-    drawn = _svg(parts, bottom + 40 + 18 * len(series), label, WIDTH + _RIGHT)
-    return (
-        str(drawn)
-        .replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
-        .replace(">", f"><style>{_STYLE}</style>", 1)
-    )
+    return _svg(parts, bottom + 40 + 18 * len(series), label, WIDTH + _RIGHT)
 
 
 _STYLE = (
@@ -373,8 +417,8 @@ def _y_grid(y: _Axis, x: _Axis) -> Markup:
     parts = []
     for tick in y.ticks():
         at = y.at(tick)
-        label = "exact" if tick <= _EXACT * 1.01 else f"{tick:.0e}".replace("e-0", "e-")
-        label = f"{tick:g}" if tick >= 0.01 else label
+        label = "exact" if 0 < tick <= _EXACT * 1.01 else f"{tick:.0e}".replace("e-0", "e-")
+        label = f"{tick:g}" if tick >= 0.01 or not tick else label
         parts.append(line.format(x.start, x.end, at=at))
         parts.append(_text(x.start - 6, at + 4, label, "tick end"))
     return Markup("").join(parts)

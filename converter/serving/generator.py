@@ -131,7 +131,7 @@ class Generator:
             problem = f"{type(error).__name__}: {error}"
         end = time.perf_counter_ns()
         if not problem and answer != self._answers[which]:
-            wrong = not self._alike(answer, self._answers[which])
+            wrong = not alike(self._wire, answer, self._answers[which])
         if not count:
             return
         with self._lock:
@@ -141,30 +141,6 @@ class Generator:
             else:
                 self._tally.latencies.append(end - began)
                 self._tally.wrong += wrong
-
-    def _alike(self, answer: bytes, expected: bytes) -> bool:
-        import numpy as np
-
-        try:
-            found, wanted = self._wire.decode(answer), self._wire.decode(expected)
-        except (ValueError, KeyError, TypeError):
-            return False
-        if found.keys() != wanted.keys():
-            return False
-        for name, array in wanted.items():
-            other = found[name]
-            if array.dtype.kind not in "fV":
-                if not np.array_equal(array, other):
-                    return False
-                continue
-            real, theirs = array.astype(np.float64), other.astype(np.float64)
-            scale = np.max(np.abs(real[np.isfinite(real)]), initial=0.0)
-            near = real.shape == theirs.shape and np.allclose(
-                real, theirs, rtol=0, atol=TOLERANCE * scale, equal_nan=True
-            )
-            if not near:
-                return False
-        return True
 
     def _result(self, seconds: float, cpu: float) -> dict[str, Any]:
         tally = self._tally
@@ -182,6 +158,32 @@ class Generator:
             "late_p99_ms": percentile(late, 99),
             **{f"p{rank}_ms": percentile(times, rank) for rank in (50, 90, 95, 99)},
         }
+
+
+def alike(wire: Wire, answer: bytes, expected: bytes) -> bool:
+    """Whether two answers say the same, but for how other batches round."""
+    import numpy as np
+
+    try:
+        found, wanted = wire.decode(answer), wire.decode(expected)
+    except (ValueError, KeyError, TypeError):
+        return False
+    if found.keys() != wanted.keys():
+        return False
+    for name, array in wanted.items():
+        other = found[name]
+        if array.dtype.kind not in "fV":
+            if not np.array_equal(array, other):
+                return False
+            continue
+        real, theirs = array.astype(np.float64), other.astype(np.float64)
+        scale = np.max(np.abs(real[np.isfinite(real)]), initial=0.0)
+        near = real.shape == theirs.shape and np.allclose(
+            real, theirs, rtol=0, atol=TOLERANCE * scale, equal_nan=True
+        )
+        if not near:
+            return False
+    return True
 
 
 def percentile(ordered: Sequence[float], rank: int) -> float | None:

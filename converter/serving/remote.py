@@ -46,6 +46,10 @@ def open_wire(
         from converter.serving.plain import Plain
 
         return Plain(address, tuple(outputs), *keys)
+    if address.protocol == "files":
+        from converter.serving.posted import Posted
+
+        return Posted(address)
     if address.protocol == "grpc":
         from converter.serving.rpc import V2Rpc
 

@@ -16,6 +16,7 @@ from emitters.packaging import Readme, Wire
 from emitters.serving.kserve.spec import SPECS
 from emitters.serving.python.served import Served
 from emitters.serving.python.server import PythonServer
+from emitters.serving.python.tuning import BATCH, DELAY, THREADS
 
 SCALE = """`--workers N` starts N processes for HTTP, each with the model, and batches; one more
 answers gRPC. In a cluster, replicas are the InferenceService's: `minReplicas`, `maxReplicas`."""
@@ -38,16 +39,11 @@ class KServeServer(PythonServer, spec=SPECS["kserve"]):
     requires = ("kserve==0.21.0",)
     core = ("inference.py", "batcher.py")
     templates: ClassVar[Mapping[str, str]] = {"model.py": "model.py.j2"}
+    tuned = (BATCH, DELAY, THREADS)
     unseen = f"its own TLS, a pod in Kubernetes, `--workers` above 1, {PythonServer.unseen}"
 
     def values(self, served: Served) -> dict[str, Any]:
-        largest = served.max_batch if served.batched else 1
-        return {
-            "name": served.name,
-            "prepared": served.declared is not None,
-            "largest": largest,
-            "delay": served.delay,
-        }
+        return {"name": served.name, "prepared": served.declared is not None}
 
     def wire(self, served: Served) -> Wire:
         path = f"/v2/models/{served.name}"

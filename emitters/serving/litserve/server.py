@@ -12,6 +12,7 @@ from emitters.packaging import Readme, Wire
 from emitters.serving.litserve.spec import SPECS
 from emitters.serving.python.served import Served
 from emitters.serving.python.server import BEHIND, PythonServer
+from emitters.serving.python.tuning import ALL
 
 FILES = (
     ("server.py", "the server"),
@@ -27,16 +28,14 @@ class LitServer(PythonServer, spec=SPECS["litserve"]):
     requires = ("litserve==0.2.19",)
     templates: ClassVar[Mapping[str, str]] = {"server.py": "server.py.j2"}
     seen = "a TFLite file"
-    unseen = f"`workers` above 1, {PythonServer.unseen}"
+    tuned = ALL
+    unseen = f"`instances` above 1, {PythonServer.unseen}"
 
     def values(self, served: Served) -> dict[str, Any]:
         return {
             "name": served.name,
             "prepared": served.declared is not None,
             "batched": served.batched,
-            "max_batch": served.max_batch,
-            "delay": served.delay,
-            "instances": served.request.instances,
             "accelerator": {"gpu": "cuda"}.get(served.device, served.device),
             "timeout": served.request.request_timeout,
         }
@@ -50,7 +49,7 @@ class LitServer(PythonServer, spec=SPECS["litserve"]):
     def readme(self, served: Served) -> Readme:
         return Readme(
             start="```\npython server.py --host 127.0.0.1 --port 8000\n```",
-            scale="`workers` in `server.py`: processes, each with the model.",
+            scale="`instances` in `model.json`: processes, each with the model.",
             tls=BEHIND,
             files=FILES,
         )
@@ -62,6 +61,12 @@ class LitServer(PythonServer, spec=SPECS["litserve"]):
 
     def ready(self, launch: Launch) -> bool:
         return answers(f"http://{launch.address('http')}/health")
+
+    def files_at(self, folder: Path) -> Endpoint | None:
+        """Where arrays go too."""
+        plain = {"Content-Type": "application/octet-stream"}
+        takes = self.told(folder).get("prepares")
+        return Endpoint("files", "http", "/predict", plain) if takes else None
 
     def endpoints(self, folder: Path) -> list[Endpoint]:
         return [Endpoint("json", "http", "/predict")]

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 from converter.ir.model import TensorSpec
-from converter.protocols.server import Command, Endpoint, Launch
+from converter.protocols.server import Command, Endpoint, Launch, Turned, Value
 from converter.serving.asking import answers
 from emitters.packaging import Readme, Wire
 from emitters.serving.mlserver.spec import SPECS
 from emitters.serving.python.served import Served, datatype
 from emitters.serving.python.server import BEHIND, PythonServer
+from emitters.serving.python.tuning import ALL, INSTANCES
 
 START = """```
 MLSERVER_HOST=127.0.0.1 mlserver start .
@@ -34,13 +36,15 @@ curl -X POST http://127.0.0.1:8080/v2/repository/models/{name}/load
 curl -X POST http://127.0.0.1:8080/v2/repository/models/{name}/unload
 ```"""
 
+SETTINGS = "settings.json"
+
 FILES = (
     ("runtime.py", "the runtime that MLServer loads"),
     ("inference.py", "the model behind it: checks, batches, answers"),
     ("batcher.py", "what joins requests"),
     ("model.json", "what those two know of the model"),
     ("model-settings.json", "the model's settings"),
-    ("settings.json", "the server's settings"),
+    (SETTINGS, "the server's settings"),
 )
 
 
@@ -51,16 +55,11 @@ class MlServer(PythonServer, spec=SPECS["mlserver"]):
     requires = ("mlserver==1.7.1", "uvloop==0.21.0")  # with 0.22 its workers end at their start
     core = ("inference.py", "batcher.py")
     templates: ClassVar[Mapping[str, str]] = {"runtime.py": "runtime.py.j2"}
+    tuned = ALL
     unseen = f"`parallel_workers` above 1, {PythonServer.unseen}"
 
     def values(self, served: Served) -> dict[str, Any]:
-        largest = served.max_batch if served.batched else 1
-        return {
-            "name": served.name,
-            "prepared": served.declared is not None,
-            "largest": largest,
-            "delay": served.delay,
-        }
+        return {"name": served.name, "prepared": served.declared is not None}
 
     def wire(self, served: Served) -> Wire:
         path = f"/v2/models/{served.name}"
@@ -103,8 +102,15 @@ class MlServer(PythonServer, spec=SPECS["mlserver"]):
         return {
             **super().texts(served, path),
             "model-settings.json": _json(model),
-            "settings.json": _json(server),
+            SETTINGS: _json(server),
         }
+
+    def turned(self, folder: Path, values: Mapping[str, Value]) -> Turned:
+        """The server's settings as well, which say how many workers there are."""
+        made = super().turned(folder, values)
+        text = (folder / SETTINGS).read_text(encoding="utf-8")
+        settings = _json({**json.loads(text), "parallel_workers": values[INSTANCES]})
+        return replace(made, files={**made.files, folder / SETTINGS: settings})
 
     def holds(self, folder: Path) -> bool:
         return super().holds(folder) and (folder / "model-settings.json").is_file()

@@ -154,6 +154,8 @@ class Served:
             "outputs": [self._port(spec) for spec in self.outputs],
             "instances": self.request.max_instances or self.request.instances,
             "threads": self.request.threads,
+            "joined": self.max_batch if self.batched else 1,
+            "delay": self.delay,
             "device": self.device,
             "disabled_optimizers": list(self.artifact.details.get("without", ())),
             **({"arguments": dict(self.arguments)} if self.arguments else {}),

@@ -18,7 +18,15 @@ from converter.options.request import Request
 from converter.preparation.stages import FILE as STAGED
 from converter.protocols.emitter import Artifact
 from converter.protocols.flow import JoinedFlow
-from converter.protocols.server import Environment, Evidence, Packaged, Server
+from converter.protocols.server import (
+    Environment,
+    Evidence,
+    Knob,
+    Packaged,
+    Server,
+    Turned,
+    Value,
+)
 from converter.samples import Samples
 from emitters.packaging import Package, Readme, Wire
 from emitters.packaging.flow import FlowPackage
@@ -34,6 +42,7 @@ from emitters.serving.files import place_artifact
 from emitters.serving.python.joining import FILES as JOINED
 from emitters.serving.python.joining import Joined
 from emitters.serving.python.served import Served, require_servable, runtime_of
+from emitters.serving.python.tuning import THREADS, knobs_of, turned_facts
 from emitters.serving.request import ServingRequest, serving
 from emitters.templates import render
 
@@ -86,12 +95,14 @@ class PythonServer(Server):
         unseen: What of it has not been run.
         typed: Whether a file has to come with its content type.
         staged: The files that a package has besides where the server prepares users' files.
+        tuned: What :mod:`emitters.serving.python.tuning` may change in ``model.json``.
     """
 
     title: str
     requires: Sequence[str]
     core: Sequence[str] = ("inference.py",)
     templates: ClassVar[Mapping[str, str]]
+    tuned: Sequence[str] = (THREADS,)
     seen = "an ONNX file"
     unseen = "GPUs (`--instance-kind`)"
     typed = False
@@ -339,6 +350,15 @@ class PythonServer(Server):
             return {**facts, "name": str(facts["name"])}
         except (OSError, ValueError, TypeError, KeyError) as error:
             raise UsageError(f"{folder.name}/{FILE} isn't as it was written: {error}") from error
+
+    def knobs(self, folder: Path) -> Sequence[Knob]:
+        """Those that ``model.json`` has."""
+        return knobs_of(self.told(folder), self.tuned)
+
+    def turned(self, folder: Path, values: Mapping[str, Value]) -> Turned:
+        """``model.json`` at these values."""
+        text, details = turned_facts(self.told(folder), values)
+        return Turned({folder / FILE: text}, details)
 
     def stored(self, folder: Path, name: str) -> str:
         """The text of a file that the handler reads."""

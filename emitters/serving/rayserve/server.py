@@ -20,6 +20,7 @@ from converter.serving.asking import answers
 from emitters.packaging import Readme, Wire
 from emitters.serving.python.served import Served
 from emitters.serving.python.server import BEHIND, PythonServer
+from emitters.serving.python.tuning import BATCH, DELAY, THREADS
 from emitters.serving.rayserve.request import ray
 from emitters.serving.rayserve.spec import SPECS
 
@@ -51,6 +52,7 @@ class RayServer(PythonServer, spec=SPECS["rayserve"]):
     name, title = "rayserve", "Ray Serve"
     requires = ("ray[serve]==2.60.0",)
     templates: ClassVar[Mapping[str, str]] = {"app.py": "app.py.j2"}
+    tuned = (BATCH, DELAY, THREADS)
     unseen = f"a cluster, autoscaling, {PythonServer.unseen}"
 
     def check(self, model: Model, request: Request) -> None:
@@ -64,8 +66,6 @@ class RayServer(PythonServer, spec=SPECS["rayserve"]):
             "name": served.name,
             "prepared": served.declared is not None,
             "batched": served.batched,
-            "max_batch": served.max_batch,
-            "delay": served.delay,
         }
 
     def wire(self, served: Served) -> Wire:

@@ -69,6 +69,7 @@ class TorchServer(PythonServer, spec=SPECS["torchserve"]):
 
     name, title = "torchserve", "TorchServe"
     requires = ("torchserve==0.12.0", "torch==2.13.0", "pyyaml==6.0.3", "numpy==2.4.6")
+    tuned = ()  # it lies in the archive
     templates: ClassVar[Mapping[str, str]] = {CONFIG: "config.properties.j2"}
     typed, staged = True, ()  # those are in the archive
     seen = "an ONNX file (with a TorchScript file: started, and the self-test)"

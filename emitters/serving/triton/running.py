@@ -230,3 +230,13 @@ def endpoints(folder: Path) -> Sequence[Endpoint]:
     names = [read_config(model / CONFIG_NAME).name for model in models_in(folder)]
     ways = (("grpc", "grpc"), ("v2", "http"))
     return [Endpoint(protocol, port, name) for name in names for protocol, port in ways]
+
+
+def files_at(folder: Path) -> Endpoint | None:
+    """Where a model in front takes files: the whole body is its only tensor (the binary tensor data
+    extension's "raw binary request"); None of every other."""
+    config = read_config(folder / CONFIG_NAME)
+    if not called_by(config):
+        return None
+    raw = {"Inference-Header-Content-Length": "0"}
+    return Endpoint("files", "http", f"/v2/models/{config.name}/infer", raw)

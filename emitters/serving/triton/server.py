@@ -6,7 +6,7 @@ written is :mod:`emitters.serving.triton.folder`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from converter.errors import InternalError, from_os_error
@@ -21,12 +21,15 @@ from converter.protocols.server import (
     Endpoint,
     Environment,
     Evidence,
+    Knob,
     Launch,
     Packaged,
     Server,
+    Turned,
+    Value,
 )
 from converter.samples import Samples
-from emitters.serving.triton import as_is, front, front_files, running, sequences
+from emitters.serving.triton import as_is, front, front_files, running, sequences, tuning
 from emitters.serving.triton.as_is_folder import SourceFolder
 from emitters.serving.triton.config import (
     CONFIG_NAME,
@@ -190,6 +193,18 @@ class TritonServer(Server, spec=SPECS["triton"]):
     def endpoints(self, folder: Path) -> Sequence[Endpoint]:
         """Over gRPC, and over HTTP."""
         return running.endpoints(folder)
+
+    def files_at(self, folder: Path) -> Endpoint | None:
+        """Of the model in front, whose only input is the body."""
+        return running.files_at(folder)
+
+    def knobs(self, folder: Path) -> Sequence[Knob]:
+        """See :func:`emitters.serving.triton.tuning.knobs`."""
+        return tuning.knobs(folder)
+
+    def turned(self, folder: Path, values: Mapping[str, Value]) -> Turned:
+        """See :func:`emitters.serving.triton.tuning.turned`."""
+        return tuning.turned(folder, values)
 
 
 __all__ = ["TritonServer", "validate_folder"]

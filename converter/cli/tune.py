@@ -1,0 +1,96 @@
+"""``modelyard tune``."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import Any
+
+import click
+
+from converter.cli import completing, options
+from converter.cli.serve import agree
+
+
+def _milliseconds(ctx: click.Context, param: click.Parameter, text: str | None) -> float | None:
+    """``20ms``, ``20``, ``0.5s``."""
+    if text is None:
+        return None
+    found = re.fullmatch(r"(\d+(?:\.\d+)?|\.\d+)\s*(ms|s)?", text.strip())
+    if found is None or not float(found[1]):
+        raise click.BadParameter(f"{text}: a time above 0, as 20ms", ctx, param)
+    return float(found[1]) * (1000 if found[2] == "s" else 1)
+
+
+def _callers(ctx: click.Context, param: click.Parameter, text: str | None) -> list[int]:
+    """Numbers above 0, by comma."""
+    parts = text.split(",") if text else []
+    if not all(part.isdecimal() and int(part) for part in parts):
+        raise click.BadParameter(f"{text}: whole numbers above 0, as 1,4", ctx, param)
+    return [int(part) for part in parts]
+
+
+@click.command("tune", cls=options.GroupedCommand)
+@click.argument("folder", type=click.Path(), shell_complete=completing.file)
+@click.option(
+    "--p95", callback=_milliseconds, metavar="TIME", help="What p95 has to stay below: 20ms."
+)
+@click.option(
+    "--for",
+    "goal",
+    type=click.Choice(["throughput", "latency", "memory"]),
+    default="throughput",
+    show_default=True,
+    help="Most samples a second within --p95, least p95, or least resident memory.",
+)
+@click.option(
+    "--minutes",
+    type=click.FloatRange(0, min_open=True),
+    default=5.0,
+    show_default=True,
+    help="How long it may take.",
+)
+@click.option("--trials", type=click.IntRange(1), metavar="N", help="Try so many at most.")
+@click.option(
+    "--concurrency",
+    "callers",
+    callback=_callers,
+    metavar="N,N",
+    help="Callers at once, of each load. Default: 1,2,4,8; with another --for, 1.",
+)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(0, min_open=True),
+    default=2.0,
+    show_default=True,
+    help="How long each load lasts.",
+)
+@click.option(
+    "--files",
+    metavar="DIR",
+    help="Send these files, as users do, where the server prepares them: that is tuned too.",
+)
+@click.option("--dry-run", is_flag=True, help="Show what would be tried.")
+@click.option("--yes", is_flag=True, help="Download what the server needs without asking.")
+@options.takes("seed", "offline")
+@options.common
+def command(folder: str, yes: bool, as_json: bool, **values: Any) -> None:
+    """Find the settings at which a package serves best, on its real server.
+
+    FOLDER is a package, or an output folder that holds one: instances, batches, waiting, threads,
+    and of one model at several precisions, which. Every trial has to give the expected answers.
+    What is better than the package as it is, by more than noise, is written into it; else it stays.
+
+    \b
+    modelyard tune build/net --p95 20ms
+    modelyard tune build/net --for memory --p95 50ms --minutes 10
+    """
+    from converter import api
+    from converter.cli.show_tune import show_tuning
+    from converter.commands.progress import Progress
+
+    seed, offline = values.pop("seed"), values.pop("offline")
+    with Progress() as progress:
+        made = api.tune(folder, agree=partial(agree, yes), listener=progress,
+                        seed=seed or 0, offline=bool(offline), **values)  # fmt: skip
+    show_tuning(made, as_json)
