@@ -28,31 +28,20 @@ ALONE = (
     "foreign/test_bad_installations.py",
     "hostile/test_bounds.py",
     "hostile/test_fuzz.py",
-    "packaging/test_triton",
     "passes/test_large.py",
     "passes/test_traps.py",
     "quantize/test_sensitivity.py",
     "serving/test_containers.py",
-    "serving/test_python_live.py",
     "serving/test_serve.py",
-    "serving/test_texts_live.py",
-    "serving/test_torchserve_script.py",
-    "serving/test_triton_as_is.py",
-    "serving/test_triton_files.py",
-    "serving/test_triton_live.py",
-    "serving/test_triton_ragged.py",
-    "serving/test_triton_sequences.py",
     "test_child.py",
     "test_leaks.py",
     "test_run.py",
     "tflite/test_hostile.py",
     "tflite_emitter/test_real.py",
     "tflite_emitter/test_tidy.py",
-    "triton/",
     "worker/test_protocol.py",
 )
-"""Files and folders whose tests measure time or memory, kill processes or start servers: nothing
-may run beside them."""
+"""Files whose tests measure time or memory, or kill processes: nothing may run beside them."""
 
 HERE = Path(__file__).parent
 
