@@ -14,7 +14,7 @@ from converter.ir.definitions import define
 from converter.ir.edit import count_of
 from converter.ir.model import Model
 from converter.ir.refused import Refused
-from converter.passes.legalize import REWRITES, integers, normalization, why_illegal
+from converter.passes.legalize import FAMILIES, REWRITES, why_illegal
 from converter.passes.legalize.chain import LegalizingPass
 from emitters.lowering import operators as shared
 from emitters.lowering.folding import fold_constants, fold_rounds
@@ -242,7 +242,7 @@ def _has_no_lowering(node: onnx_ir.Node) -> bool:
     return node.op_type not in operators() | REWRITES.keys()
 
 
-_PASSED = frozenset(normalization.REWRITES) | frozenset(integers.REWRITES)
+_PASSED = {*FAMILIES["normalization"], *FAMILIES["integers"]}
 """Operators that transposes pass once they are written as simpler ones."""
 
 

@@ -15,8 +15,8 @@ from onnxslim.core.optimization.weight_tying import find_and_remove_replaceable_
 from converter.passes.libraries.onnxscript import OnnxscriptOptimizer
 from converter.passes.libraries.slice_pairs import among_users
 from converter.passes.libraries.tying import by_contents
+from converter.passes.transposes.rewriting import _Rewriter
 from converter.passes.transposes.search import Search
-from converter.passes.transposes.transposes import _Rewriter
 from tests.passes.models import text_model
 
 Tie = Callable[[list[gs.Constant]], None]

@@ -1,6 +1,8 @@
 """What a target's rewrites make of a model is compared with it, and what is wrong is undone."""
 
+import pkgutil
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
 
@@ -11,8 +13,9 @@ import pytest
 from converter.errors import UnsupportedError
 from converter.ir.model import Legalized, Model
 from converter.options.request import Request
+from converter.passes import legalize
 from converter.passes.base import STANDARD_DOMAINS, used_domains
-from converter.passes.legalize import REWRITES
+from converter.passes.legalize import FAMILIES, REWRITES
 from converter.passes.legalize.builder import Builder, Rewrite
 from converter.passes.transposes.transposes import Transposes
 from converter.runtime.ort import OrtSession
@@ -303,3 +306,14 @@ def test_poolings_that_round_up_are_right_with_channels_last() -> None:
         r = Tanh (x) y = {pool} z = {pool} }}"""
     step = ForTflite({})
     assert status(legalized(named(text_model(text)), step)) == "changed" and not step.undone
+
+
+def test_each_family_has_the_rewrites_that_are_listed() -> None:
+    names = [module.name for module in pkgutil.iter_modules(legalize.__path__)]
+    modules = {name: import_module(f"{legalize.__name__}.{name}") for name in names}
+    found = {name: set(m.REWRITES) for name, m in modules.items() if "REWRITES" in m.__dict__}
+    assert {name: set(keys) for name, keys in FAMILIES.items()} == {
+        name: keys for name, keys in found.items() if name in FAMILIES
+    }
+    assert set(found) - set(FAMILIES) <= {"chain"}, "which takes those from here"
+    assert len(REWRITES) == sum(len(keys) for keys in FAMILIES.values()), "each of one family"

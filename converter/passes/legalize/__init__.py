@@ -8,64 +8,73 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
 
 import onnx_ir
 
 from converter.ir.edit import all_nodes
 from converter.ir.refused import Refused
-from converter.passes.legalize import (
-    borders,
-    deformable,
-    determinant,
-    einsum,
-    elements,
-    elementwise,
-    extremes,
-    grids,
-    hyperbolic,
-    integers,
-    normalization,
-    places,
-    pooling,
-    recurrent,
-    reductions,
-    regions,
-    resizing,
-    scans,
-    spectrum,
-    tables,
-    unique,
-    unpooling,
-)
 from converter.passes.legalize.builder import Builder, Rewrite, key_of
 
-REWRITES: Mapping[str, Rewrite] = {
-    **borders.REWRITES,
-    **deformable.REWRITES,
-    **determinant.REWRITES,
-    **einsum.REWRITES,
-    **elements.REWRITES,
-    **elementwise.REWRITES,
-    **extremes.REWRITES,
-    **grids.REWRITES,
-    **hyperbolic.REWRITES,
-    **integers.REWRITES,
-    **normalization.REWRITES,
-    **places.REWRITES,
-    **pooling.REWRITES,
-    **recurrent.REWRITES,
-    **reductions.REWRITES,
-    **regions.REWRITES,
-    **resizing.REWRITES,
-    **scans.REWRITES,
-    **spectrum.REWRITES,
-    **tables.REWRITES,
-    **unique.REWRITES,
-    **unpooling.REWRITES,
+FAMILIES = {
+    "borders": ("Pad",),
+    "deformable": ("DeformConv",),
+    "determinant": ("Det",),
+    "einsum": ("Einsum",),
+    "elements": ("GatherElements", "GatherND", "OneHot", "ScatterElements"),
+    "elementwise": (
+        *("Atanh", "Celu", "Cosh", "Dropout", "Elu", "HardSigmoid", "HardSwish", "IsInf", "Mean"),
+        *("Selu", "Shrink", "Sinh", "Softsign", "Tan", "ThresholdedRelu"),
+    ),
+    "extremes": ("ArgMax", "ArgMin"),
+    "grids": ("AffineGrid", "GridSample"),
+    "hyperbolic": ("Acosh", "Asinh"),
+    "integers": ("ConvInteger", "DynamicQuantizeLinear", "QLinearConv", "QLinearMatMul"),
+    "normalization": (
+        *("BatchNormalization", "GlobalLpPool", "GroupNormalization", "InstanceNormalization"),
+        *("Log", "LpNormalization", "LpPool", "MeanVarianceNormalization"),
+    ),
+    "places": (
+        *("CenterCropPad", "Col2Im", "Compress", "DepthToSpace", "EyeLike", "Hardmax"),
+        *("SpaceToDepth", "Trilu"),
+    ),
+    "pooling": ("AveragePool", "Conv", "MaxPool"),
+    "recurrent": ("GRU", "LSTM", "RNN"),
+    "reductions": (
+        *("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean"),
+        *("ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare", "Size"),
+    ),
+    "regions": ("RoiAlign",),
+    "resizing": ("Resize", "Upsample"),
+    "scans": ("Scan",),
+    "spectrum": ("DFT", "MelWeightMatrix", "STFT"),
+    "tables": (
+        *("ai.onnx.ml::ArrayFeatureExtractor", "ai.onnx.ml::Binarizer", "ai.onnx.ml::Normalizer"),
+        *("ai.onnx.ml::LinearClassifier", "ai.onnx.ml::LinearRegressor", "ai.onnx.ml::Scaler"),
+    ),
+    "unique": ("Unique",),
+    "unpooling": ("MaxUnpool",),
 }
-"""By operator; of another domain than ONNX's by its :func:`key_of`."""
+"""Modules here, and the operators whose rewrites each of them has, in its ``REWRITES``; of another
+domain than ONNX's by its :func:`key_of`."""
 
-_OF_ANY_RANK = elementwise.REWRITES.keys() | reductions.REWRITES.keys()
+
+def _of(family: str, key: str) -> Rewrite:
+    """A rewrite whose module is imported when it is first done."""
+
+    def rewrite(builder: Builder, node: onnx_ir.Node) -> Any:
+        return import_module(f"{__name__}.{family}").REWRITES[key](builder, node)
+
+    return rewrite
+
+
+REWRITES: Mapping[str, Rewrite] = {
+    key: _of(family, key) for family, keys in FAMILIES.items() for key in keys
+}
+"""By operator."""
+
+_OF_ANY_RANK = {*FAMILIES["elementwise"], *FAMILIES["reductions"]}
 """Operators whose rewrites ask for no shape."""
 
 WHY = "modelyard-illegal"
