@@ -9,21 +9,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 OVERLAP, NEAR = 0.9, 0.02
-"""Of boxes that are one: the least intersection over union; how far scores may differ."""
+"""Of boxes, or segments, that are one: the least intersection over union; how far scores may
+differ."""
 
-SCORED = {"score", "box"}
+SCORED = {"score", "box", "start", "end"}
 """What of an answer is compared by nearness, or not at all."""
 
 
 def agreements(found: Mapping[str, Any], right: Mapping[str, Any]) -> Iterator[bool]:
-    """For each thing that an answer says, whether the other says it, too: a box with all that is
-    said of it, the best class, a text; of all else, the whole."""
+    """For each thing that an answer says, whether the other says it, too: a box or segment with all
+    that is said of it, the best class, a text; of all else, the whole."""
     for name, said in right.items():
         other = found.get(name)
-        if name == "boxes" and isinstance(other, list):
+        if name in ("boxes", "segments") and isinstance(other, list):
             left = list(other)
-            for box in said:
-                same = next((item for item in left if _same_box(item, box)), None)
+            for one in said:
+                same = next((item for item in left if _same(item, one)), None)
                 if same is not None:
                     left.remove(same)
                 yield same is not None
@@ -36,8 +37,10 @@ def agreements(found: Mapping[str, Any], right: Mapping[str, Any]) -> Iterator[b
             yield other == said
 
 
-def _same_box(found: Mapping[str, Any], right: Mapping[str, Any]) -> bool:
-    if _overlap(found["box"], right["box"]) < OVERLAP:
+def _same(found: Mapping[str, Any], right: Mapping[str, Any]) -> bool:
+    """Whether it is that box, or that segment: one is a box as wide as it is long."""
+    places = [one.get("box") or (one["start"], 0.0, one["end"], 1.0) for one in (found, right)]
+    if _overlap(*places) < OVERLAP:
         return False
     near = abs(found.get("score", 0.0) - right.get("score", 0.0)) <= NEAR
     return near and all(agreements(found, right))

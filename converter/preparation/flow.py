@@ -17,8 +17,8 @@ from converter.errors import UsageError
 
 _Kind = TypeVar("_Kind")
 
-_FANS = ("boxes",)
-"""What of an answer a step may be done for each of."""
+_FANS = ("boxes", "segments")
+"""What of an answer a step may be done for each of: of a picture, of a sound."""
 
 
 class FlowStep(BaseModel):
@@ -28,10 +28,11 @@ class FlowStep(BaseModel):
         part: Which part.
         name: What the answer calls it; the part's own name where nothing is said.
         each: ``STEP.boxes``: it is done for each box that an earlier step found, cut out of the
-            picture; else once, with the file.
+            picture; ``STEP.segments``: for each segment, cut out of the sound; else once, with the
+            file.
         when: Earlier steps, and the label that the best class of each has to have, or it isn't
             done.
-        most: Boxes that it is done for, the first ones.
+        most: Boxes or segments that it is done for, the first ones.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -88,15 +89,17 @@ def _wrong(step: FlowStep, before: Sequence[FlowStep], parts: Collection[str]) -
         found.append(f"an earlier step is called {step.name}, too: give it another name")
     owner, _, key = step.each.partition(".")
     if step.each and (owner not in known or key not in _FANS):
-        ways = [f"{name}.boxes" for name, item in known.items() if not item.each]
+        ways = [f"{name}.{one}" for name, item in known.items() if not item.each for one in _FANS]
         found.append(f"each is {step.each}; it is one of {', '.join(ways) or 'no earlier step'}")
     elif step.each and known[owner].each:
-        found.append(f"each is {step.each}, and {owner} is done for each box itself")
+        found.append(
+            f"each is {step.each}, and {owner} is done for each of {known[owner].each} itself"
+        )
     for name in step.when:
         if name not in known:
             found.append(f"when names {name}, which is no earlier step")
         elif known[name].each not in ("", step.each):
-            found.append(f"when names {name}, which is done for other boxes")
+            found.append(f"when names {name}, which is done for each of {known[name].each}")
     return found
 
 

@@ -18,6 +18,7 @@ from converter.preparation.declared import (
     Picture,
     Row,
     Sound,
+    State,
 )
 from converter.preparation.flow import FlowStep
 from converter.report import svg
@@ -122,9 +123,10 @@ def declared(said: Declaration | None) -> list[tuple[str, str]]:
             columns = [name for part in item.inputs for name in part.columns]
             names = ", ".join(part.name for part in item.inputs)
             lines.append((f"Rows become {names}", f"columns {_few(columns)}"))
-        elif isinstance(item, Constant):
+        elif isinstance(item, Constant | State):
             shape = "x".join(map(str, item.shape))
-            lines.append((f"{item.input} is", f"{words.number(item.value)}, {shape}"))
+            then = f"; then {item.next} of the window before" if isinstance(item, State) else ""
+            lines.append((f"{item.input} is", f"{words.number(item.value)}, {shape}{then}"))
         else:
             longest = f", at most {item.longest}" if item.longest else ""
             names = ", ".join(made.name for made in item.inputs)
@@ -148,8 +150,8 @@ def joined(flow: Sequence[FlowStep]) -> str:
 
 _MEANINGS = {
     "classes": "Classes", "boxes": "Boxes", "numbers": "Numbers", "embedding": "Vector",
-    "text": "Text", "series": "Series", "masks": "Masks", "regions": "Regions",
-    "keypoints": "Points",
+    "text": "Text", "series": "Series", "segments": "Segments", "masks": "Masks",
+    "regions": "Regions", "keypoints": "Points",
 }  # fmt: skip
 
 
