@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import onnx_ir
 
@@ -18,10 +19,14 @@ class Imported:
     Attributes:
         graph: It, with the file's names.
         classes: Labels, by the output that holds their probabilities.
+        answer: What outputs mean besides, as people write it in a recipe.
+        notes: What its user has to know.
     """
 
     graph: onnx_ir.Model
     classes: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    answer: Sequence[Mapping[str, Any]] = ()
+    notes: Sequence[str] = ()
 
 
 def graph_of(

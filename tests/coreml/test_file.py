@@ -199,7 +199,7 @@ def _of_kind(tmp_path: Path, fill: Callable[[Any], Any]) -> Path:
     return path
 
 
-def test_a_pipeline_lists_its_models(tmp_path: Path) -> None:
+def test_a_pipeline_lists_its_models_that_arent_read(tmp_path: Path) -> None:
     def fill(spec: Any) -> None:
         for kind in ("neuralNetwork", "treeEnsembleClassifier"):
             getattr(spec.pipelineClassifier.pipeline.models.add(), kind).SetInParent()
@@ -208,7 +208,7 @@ def test_a_pipeline_lists_its_models(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError, match="a pipeline of 2 models") as caught:
         read(_of_kind(tmp_path, fill))
     found = [(item.node, item.op) for item in caught.value.items]
-    assert found == [("net", "neural network"), ("trees", "tree ensemble classifier")]
+    assert found == [("trees", "tree ensemble classifier")]
 
 
 @pytest.mark.parametrize(("kind", "words"), [
