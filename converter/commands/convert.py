@@ -22,7 +22,14 @@ from converter.errors import (
     UsageError,
     from_os_error,
 )
-from converter.options.parts import OF_ALL, Whole, of_part, require_name, require_parts
+from converter.options.parts import (
+    OF_ALL,
+    Whole,
+    of_part,
+    require_name,
+    require_of_all,
+    require_parts,
+)
 from converter.options.recipe import find_recipe, make_request
 from converter.options.request import Request
 from converter.options.resolved import served_name
@@ -46,6 +53,7 @@ if TYPE_CHECKING:
     from converter.pipeline.flow_packages import FlowPackage
     from converter.pipeline.outcome import Outcome
     from converter.report.model import Report
+    from zoo.entry import Joined
 
 
 @dataclass(frozen=True, repr=False)
@@ -150,11 +158,21 @@ def convert(
         PartlyError: With ``keep_going``, some of it missed a gate; the rest is in the output.
         DependencyError, MachineError: Something is missing, or gave out.
     """
+    if source.startswith("zoo:") and (entry := _several(source)):
+        require_of_all(options, source, entry.told())
+        return run_recipe(entry.recipe, listener=listener, taken=taken, **options)
     if options.get("flow"):
         raise UsageError("a flow joins parts, and there is one model", hint="Write parts: in it.")
     part = _planned("", {"source": source, **options})
     whole = Whole(part.model, part.request)
     return _converted([part], whole, listener or Silent(), taken or {})
+
+
+def _several(source: str) -> Joined | None:
+    """What ``zoo:NAME`` says of several models; None where it is one."""
+    from zoo import catalogue
+
+    return catalogue.joined().get(source.removeprefix(catalogue.PREFIX))
 
 
 def convert_parts(
@@ -329,7 +347,7 @@ def run_recipe(
         require_trusted(found)
     if "parts" in values:
         of_all = {name: value for name, value in values.items() if name != "parts"}
-        over = {name: value for name, value in options.items() if name not in OF_ALL}
+        over = {n: value for n, value in options.items() if n not in (*OF_ALL, "name")}
         parts = {name: {**own, **over} for name, own in values["parts"].items()}
         return convert_parts(parts, listener=listener, taken=taken, **of_all)
     if "source" not in values:

@@ -7,12 +7,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from PIL import Image, ImageDraw, ImageFont
 
 import modelyard
+import recipes
 from converter.check.agreements import agreements
 from tests.acceptance.cli import typed, written
 from tests.acceptance.test_prepare import detector
+from zoo import catalogue
 
 COLORS = """g (float[batch, 3, 8, 8] x) => (float[batch, 3] y) {
     m = GlobalAveragePool(x) y = Flatten(m) }"""
@@ -125,7 +128,7 @@ def test_a_rendered_page_is_read(tmp_path: Path) -> None:
     for x, y, text in lines:
         ImageDraw.Draw(page).text((x, y), text, fill="black", font=font)
     page.save(tmp_path / "page.png")
-    typed("run pp-ocrv4-read --out out", tmp_path)
+    typed("convert zoo:pp-ocrv4-read --to onnx --out out", tmp_path)
     with modelyard.load(tmp_path / "out") as flow:
         found = flow(tmp_path / "page.png")["detect"]["boxes"]
     read = [box["read"]["text"].replace(" ", "") for box in found]  # a narrow space may be missed
@@ -133,6 +136,35 @@ def test_a_rendered_page_is_read(tmp_path: Path) -> None:
     for box, (x, y, _) in zip(found, lines, strict=True):
         left, top, right, bottom = box["box"]
         assert left <= x + 8 and top <= y + 14 <= bottom and right > x + 100
+
+
+@pytest.mark.parametrize(("line", "told"), [
+    ("convert zoo:pp-ocrv4-read --image-size 64x64", "image-size can't be of several models at"),
+    ("convert zoo:pp-ocrv4-read --samples photos", "detect (zoo:pp-ocrv4-det) and read"),
+    ("inspect zoo:pp-ocrv4-read", "is 2 models, and one is meant: detect (zoo:pp-ocrv4-det)"),
+])  # fmt: skip
+def test_what_can_t_be_said_of_several_models(made: Path, line: str, told: str) -> None:
+    assert told in " ".join(typed(line, made, code=2).err.split())
+
+
+def test_the_zoo_has_several_models_that_a_recipe_joins(tmp_path: Path) -> None:
+    """Its entry names the recipe's own sources, and converting it is carrying that out."""
+    entry = catalogue.joined()["pp-ocrv4-read"]
+    recipe = yaml.safe_load((Path(recipes.__file__).parent / f"{entry.recipe}.yaml").read_text())
+    sources = {part: said["source"] for part, said in recipe["parts"].items()}
+    assert sources == {part: f"zoo:{name}" for part, name in entry.parts.items()}
+    for name in entry.parts.values():
+        model = catalogue.entries()[name]
+        assert (model.framework, model.licence) == (entry.framework, entry.licence)
+    listed = typed("zoo list --json", tmp_path).json["pp-ocrv4-read"]
+    assert listed["parts"] == entry.parts
+    assert "modelyard run pp-ocrv4-read" in typed("zoo show pp-ocrv4-read", tmp_path).out
+    said = typed("convert zoo:pp-ocrv4-read --to ort --name page --dry-run --json", tmp_path).json
+    run = typed("run pp-ocrv4-read --dry-run --json", tmp_path).json
+    assert said["name"] == "page" and run["name"] == "pp-ocrv4-read"
+    assert {step["id"].split("/")[0] for step in said["steps"]} == {"detect", "read"}
+    assert len(said["steps"]) == len(run["steps"])
+    assert set(typed("zoo fetch pp-ocrv4-read --json", tmp_path).json) == set(entry.parts.values())
 
 
 def test_what_only_the_whole_shows_is_a_missed_gate(made: Path) -> None:

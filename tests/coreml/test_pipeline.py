@@ -130,8 +130,8 @@ def test_an_image_goes_through_a_classifier_s_pipeline(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("per_class", "rows"), [(True, 0), (False, 4)])
 def test_boxes_are_suppressed_and_declared(tmp_path: Path, per_class: bool, rows: int) -> None:
-    """A detector, as YOLO's exports are: an image, thresholds that may be given; as many rows as its
-    outputs tell."""
+    """A detector, as YOLO's exports are: an image, thresholds that may be given; as many rows as
+    its outputs tell."""
     places = np.array([[0.5, 0.5, 0.4, 0.4], [0.52, 0.5, 0.4, 0.4], [0.5, 0.5, 0.42, 0.4],
                        [0.2, 0.2, 0.1, 0.1], [0.8, 0.2, 0.1, 0.1]])  # fmt: skip
     scores = np.array([[0.7, 0.1], [0.8, 0.2], [0.1, 0.6], [0.2, 0.3], [0.1, 0.25]])
