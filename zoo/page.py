@@ -237,8 +237,8 @@ def page(outcomes: list[Outcome]) -> str:
         count=len(outcomes),
         same=SAME,
         several="\n".join(
-            f"- `modelyard convert zoo:{name}`: {entry.title}; {entry.told()}, joined by the recipe "
-            f"`{entry.recipe}`."
+            f"- `modelyard convert zoo:{name}`: {entry.title}; {entry.told()}, joined by the "
+            f"recipe `{entry.recipe}`."
             for name, entry in catalogue.joined().items()
         ),
         slower="\n".join(_slower(outcome) for outcome in outcomes if outcome.kernels) or "None.",

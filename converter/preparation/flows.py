@@ -71,7 +71,8 @@ class Flow:
                 whole = _opened(item)
             owner, _, key = each.partition(".")
             found = told.get(owner, {}).get(key, [])
-            chosen = [one for one in found if _holds(step["when"], told, one)][: step["most"]]
+            chosen = [one for one in found if _holds(step["when"], told, {**one, owner: one})]
+            chosen = chosen[: step["most"]]
             cuts = [_cut(whole, one, item) for one in chosen]
             for one, answer in zip(chosen, self._several(part, cuts), strict=True):
                 one[step["name"]] = answer
@@ -135,16 +136,44 @@ def _groups(feeds: Sequence[Arrays], most: int) -> list[list[int]]:
     return [group for known in groups.values() for group in known]
 
 
-def _holds(when: Mapping[str, str], told: Known, box: Known) -> bool:
-    """Whether the best class of each of these steps is that."""
-    return all(_label(box.get(name, told.get(name))) == label for name, label in when.items())
+def _holds(when: Known, told: Known, one: Known) -> bool:
+    """Whether each of these steps says that: of the box or segment ``one``, or else of the file."""
+    return all(_says(one.get(name, told.get(name)), asked) for name, asked in when.items())
+
+
+def _says(answer: Any, asked: Any) -> bool:
+    if isinstance(asked, str):
+        return _label(answer) == asked
+    value = _number(answer, asked["number"])
+    low, high = asked["above"], asked["below"]
+    return (
+        (not asked["label"] or _label(answer) == asked["label"])
+        and (low is None or (value is not None and value > low))
+        and (high is None or (value is not None and value < high))
+    )
+
+
+def _best(answer: Any) -> Known:
+    """The best class of an answer; what it says itself where it is a box."""
+    found = (answer or {}).get("classes") or [answer or {}]
+    best: Known = found[0] if isinstance(found[0], Mapping) else {}
+    return best
 
 
 def _label(answer: Any) -> str:
     """The best class of an answer; empty where it has none."""
-    classes = (answer or {}).get("classes") or [{}]
-    best = classes[0]
-    return str(best.get("label", best.get("index", "")))
+    return str(_best(answer).get("label", _best(answer).get("index", "")))
+
+
+def _number(answer: Any, name: str) -> float | None:
+    """An answer's number of that name, or its one; else its score, the best class's where it has
+    classes."""
+    numbers = (answer or {}).get("numbers")
+    if numbers is None:
+        return _best(answer).get("score")
+    values = numbers if isinstance(numbers, Mapping) else dict(enumerate(numbers))
+    found = values.get(name) if name else next(iter(values.values()), None)
+    return found if isinstance(found, (int, float)) else None
 
 
 def _bounds(box: Sequence[float], size: tuple[int, int]) -> tuple[int, int, int, int]:

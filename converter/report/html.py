@@ -20,7 +20,7 @@ from converter.preparation.declared import (
     Sound,
     State,
 )
-from converter.preparation.flow import FlowStep
+from converter.preparation.flow import FlowStep, When
 from converter.report import svg
 from converter.report.layerwise_error import AlongReport
 from converter.report.model import ArtifactReport, Report, TuningReport
@@ -143,9 +143,17 @@ def joined(flow: Sequence[FlowStep]) -> str:
     for step in flow:
         name = step.name if step.name == step.part else f"{step.name} ({step.part})"
         each = f" for each of {step.each}" if step.each else ""
-        when = ", ".join(f"{other} is {label}" for other, label in step.when.items())
+        when = ", ".join(f"{other} is {_asked(said)}" for other, said in step.when.items())
         told.append(f"{name}{each}" + (f" where {when}" if when else ""))
     return ", then ".join(told)
+
+
+def _asked(said: str | When) -> str:
+    if isinstance(said, str):
+        return said
+    limits = [f"{name} {words.number(limit)}" for name, limit in (("above", said.above),
+              ("below", said.below)) if limit is not None]  # fmt: skip
+    return " ".join([said.label, said.number, " and ".join(limits)]).strip().replace("  ", " ")
 
 
 _MEANINGS = {

@@ -93,19 +93,74 @@ def test_a_step_may_be_for_some_boxes_alone(made: Path) -> None:
 
 @pytest.mark.parametrize(("flow", "told"), [
     ("[find, {part: colour, each: find.boxes}]", "step 2: there is no part colour"),
-    ("[{part: color, each: find.boxes}, find]", "each is find.boxes; it is one of no earlier step"),
+    ("[{part: color, each: find.boxes}, find]",
+     "r.yaml, line 14, step 1: it needs find, which is a later step"),
+    ("[find, {part: color, each: color.boxes}]", "step 2: it needs color, which is itself"),
     ("[find, {part: color, each: find.classes}]", "it is one of find.boxes"),
     ("[find, find, color]", "an earlier step is called find, too"),
     ("[find]", "the part color is of no step"),
-    ("[find, {part: color, when: {color: red}}]", "when names color, which is no earlier step"),
+    ("\n  - find\n  - part: color\n    when: {color: red}", "line 16, step 2: it needs color"),
+    ("[find, {part: color, when: {paint: red}}]", "when names paint, which is no earlier step"),
     ("[find, {part: color, every: find.boxes}]", "every: Extra inputs are not permitted"),
+    ("[find, {part: color, when: {find: {most: 1}}}]", "Extra inputs are not permitted"),
+    ("[find, {part: color, when: {find: {}}}]", "give a label, above or below"),
+    ("[color, {part: find, each: color.boxes}]",
+     "line 14, step 2: each is color.boxes, and color gives classes: write its answer"),
+    ("[color, {part: find, each: color.segments}]", "segments are cut out of a sound"),
+    ("[color, {part: find, when: {color: mauve}}]", "when asks for mauve, and color has no such"),
+    ("[find, {part: color, when: {find: cat}}]", "when asks for a class of find, which gives"),
+    ("[find, {part: color, when: {find: {above: 3}}}]", "a score or number of find, which gives"),
+    ("[find, {part: color, each: find.boxes, when: {find: cow}}]", "find has no such class"),
 ])  # fmt: skip
 def test_a_flow_that_is_wrong_is_refused_before_anything_runs(
     made: Path, flow: str, told: str
 ) -> None:
     recipe = RECIPE[: RECIPE.index("flow:")] + f"flow: {flow}\n"
     (made / "r.yaml").write_text(recipe)
-    assert told in typed("run r.yaml --dry-run", made, code=2).err
+    assert told in " ".join(typed("run r.yaml --dry-run", made, code=2).err.split())
+
+
+def test_a_part_that_takes_something_else_is_refused_with_file_and_line(made: Path) -> None:
+    """What a recipe says is looked at first; what models' files say, before one is converted."""
+    sound = "prepare: {kind: sound, rate: 8000, input: x, length: 64}"
+    for each, told in (("{part: color, each: find.boxes}", "boxes are cut out of a picture, and"),
+                       ("color", "color takes a sound, and the file is a picture")):  # fmt: skip
+        other = RECIPE.replace("prepare: {kind: picture}", sound)
+        recipe = other[: other.index("flow:")] + f"flow:\n  - find\n  - {each}\n"
+        (made / "r.yaml").write_text(recipe)
+        said = typed("run r.yaml --dry-run", made, code=2).err
+        assert f"r.yaml, line 16, step 2: {told}" in " ".join(said.split())
+    (made / "r.yaml").write_text(RECIPE.replace("    prepare: {kind: picture}\n", ""))
+    said = typed("run r.yaml --out out", made, code=2).err
+    told = "r.yaml, line 15, step 2: nothing says how a file becomes the input of color"
+    assert told in " ".join(said.split()) and not (made / "out").exists()
+
+
+def test_steps_hang_on_classes_scores_and_numbers(made: Path) -> None:
+    """A classifier behind a detector, asked about cats alone; what it says is asked of, too."""
+    sort = "{part: color, each: find.boxes, when: {find: cat}, name: cats}"
+    sure = "{part: color, each: find.boxes, when: {find: {above: 0.5}}, name: sure}"
+    weak = "{part: color, each: find.boxes, when: {find: {label: dog, below: 0.5}}, name: weak}"
+    red = "{part: color, each: find.boxes, when: {cats: {label: red, above: 0.1}}, name: red}"
+    size = "{part: size, each: find.boxes, when: {cats: red}}"
+    far = "{part: color, each: find.boxes, when: {size: {below: 0.7}}, name: never}"
+    near = "{part: color, each: find.boxes, when: {size: {number: red, above: 0.1}}, name: near}"
+    more = (
+        "  size:\n    source: color.onnx\n    prepare: {kind: picture}\n    answer: {kind: numbers,"
+    )
+    recipe = (
+        RECIPE[: RECIPE.index("flow:")] + more + " output: y, names: [red, green, blue]}\nflow:\n"
+    )
+    steps = ("find", sort, sure, weak, red, size, far, near)
+    (made / "r.yaml").write_text(recipe + "".join(f"  - {step}\n" for step in steps))
+    typed("run r.yaml --out out", made)
+    with modelyard.load(made / "out") as flow:
+        cat, dog = flow(made / "page.png")["find"]["boxes"]
+    assert {"cats", "sure", "red", "size", "near"} <= {*cat} and not {"weak", "never"} & {*cat}
+    assert ("weak" in dog) == (dog["score"] < 0.5) != ("sure" in dog)
+    assert not {"cats", "red", "size", "near"} & {*dog}
+    page = (made / "out/report.html").read_text()
+    assert "where find is dog below 0.5" in page and "size is red above 0.1" in page
 
 
 def test_parts_that_nothing_joins_are_loaded_by_name(made: Path) -> None:
@@ -159,7 +214,7 @@ def test_the_zoo_has_several_models_that_a_recipe_joins(tmp_path: Path) -> None:
     listed = typed("zoo list --json", tmp_path).json["pp-ocrv4-read"]
     assert listed["parts"] == entry.parts
     assert "modelyard run pp-ocrv4-read" in typed("zoo show pp-ocrv4-read", tmp_path).out
-    said = typed("convert zoo:pp-ocrv4-read --to ort --name page --dry-run --json", tmp_path).json
+    said = typed("convert zoo:pp-ocrv4-read --to onnx --name page --dry-run --json", tmp_path).json
     run = typed("run pp-ocrv4-read --dry-run --json", tmp_path).json
     assert said["name"] == "page" and run["name"] == "pp-ocrv4-read"
     assert {step["id"].split("/")[0] for step in said["steps"]} == {"detect", "read"}
