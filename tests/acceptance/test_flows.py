@@ -123,9 +123,13 @@ def test_a_flow_that_is_wrong_is_refused_before_anything_runs(
 def test_a_part_that_takes_something_else_is_refused_with_file_and_line(made: Path) -> None:
     """What a recipe says is looked at first; what models' files say, before one is converted."""
     sound = "prepare: {kind: sound, rate: 8000, input: x, length: 64}"
-    for each, told in (("{part: color, each: find.boxes}", "boxes are cut out of a picture, and"),
-                       ("color", "color takes a sound, and the file is a picture")):  # fmt: skip
-        other = RECIPE.replace("prepare: {kind: picture}", sound)
+    text, step = "prepare: {kind: text}", "{part: color, each: find.boxes}"
+    for kind, each, told in (
+        (sound, step, "boxes are cut out of a picture, and color takes a sound"),
+        (text, step, "boxes are cut out of a picture, and color takes a text"),
+        (sound, "color", "color takes a sound, and the file is a picture"),
+    ):
+        other = RECIPE.replace("prepare: {kind: picture}", kind)
         recipe = other[: other.index("flow:")] + f"flow:\n  - find\n  - {each}\n"
         (made / "r.yaml").write_text(recipe)
         said = typed("run r.yaml --dry-run", made, code=2).err
