@@ -18,7 +18,8 @@ SCORED = {"score", "box", "start", "end"}
 
 def agreements(found: Mapping[str, Any], right: Mapping[str, Any]) -> Iterator[bool]:
     """For each thing that an answer says, whether the other says it, too: a box or segment with all
-    that is said of it, the best class, a text; of all else, the whole."""
+    that is said of it, the best class, a text; of all else, the whole, numbers as near as scores
+    have to be."""
     for name, said in right.items():
         other = found.get(name)
         if name in ("boxes", "segments") and isinstance(other, list):
@@ -34,7 +35,26 @@ def agreements(found: Mapping[str, Any], right: Mapping[str, Any]) -> Iterator[b
         elif isinstance(said, Mapping) and isinstance(other, Mapping):
             yield from agreements(other, said)
         elif name not in SCORED:
-            yield other == said
+            yield _alike(other, said)
+
+
+def _alike(found: Any, right: Any) -> bool:
+    """Whether two values are one; lists of numbers, by the largest."""
+    ours, theirs = list(_numbers(found)), list(_numbers(right))
+    if None in ours or None in theirs:
+        return bool(found == right)
+    most = NEAR * max(map(abs, theirs), default=0.0)
+    near = (abs(a - b) <= most for a, b in zip(ours, theirs, strict=False))
+    return len(ours) == len(theirs) and all(near)
+
+
+def _numbers(value: Any) -> Iterator[Any]:
+    """The numbers of a list of any depth; None for what is none."""
+    if isinstance(value, list):
+        for item in value:
+            yield from _numbers(item)
+    else:
+        yield value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 
 def _same(found: Mapping[str, Any], right: Mapping[str, Any]) -> bool:

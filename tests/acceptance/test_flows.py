@@ -267,6 +267,18 @@ def test_answers_that_agree() -> None:
     assert list(agreements({"sort": {"classes": classes[::-1]}}, told)) == [False, False]
 
 
+def test_numbers_agree_as_far_as_scores_do() -> None:
+    said = {"speech": {"rate": 2, "values": [0.5, 1.0]}, "numbers": {"kg": 7.0}, "vector": [1, 2]}
+    near = {"speech": {"rate": 2, "values": [0.51, 1.0]}, "numbers": {"kg": 7.1}, "vector": [1, 2]}
+    far = {"speech": {"rate": 2, "values": [0.53, 1.0]}, "numbers": {"kg": 7.2}, "vector": [1]}
+    assert all(agreements(near, said)) and list(agreements(far, said)) == [True, *[False] * 3]
+    assert list(agreements({"speech": {"rate": "2"}}, said)).count(False) == 4
+    segment = {"segments": [{"start": 1.0, "end": 2.0, "score": 0.9}]}
+    for start, same in ((1.05, True), (1.2, False)):
+        found = {"segments": [{"start": start, "end": 2.0, "score": 0.9}]}
+        assert all(agreements(found, segment)) == same
+
+
 def test_a_manifest_that_says_no_flow(made: Path) -> None:
     typed("run r.yaml --out out", made)
     file = made / "out/manifest.json"
