@@ -8,7 +8,7 @@ from typing import Any
 from converter.files.scrub import scrub
 from converter.ir.model import Model
 from converter.preparation.suggested import IMAGES, Suggested
-from parsers.coreml.opened import PROGRAM, Opened
+from parsers.coreml.opened import PROGRAM, SMALL, Opened, words
 
 _COREMLTOOLS = "com.github.apple.coremltools."
 _FLEXIBLE = "ShapeFlexibility"
@@ -41,6 +41,8 @@ def facts(opened: Opened, function: str | None) -> dict[str, Any]:
 
 
 def _kind(opened: Opened) -> str:
+    if opened.kind in SMALL:
+        return words(opened.kind)
     if opened.stages:
         return f"pipeline of {len(opened.stages)} models"
     return "ML program" if opened.kind == PROGRAM else "neural network"

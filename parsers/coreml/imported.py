@@ -11,6 +11,9 @@ import onnx_ir
 from converter.ir.model import IR_VERSION, OPSET
 from parsers.coreml.reader import Reader
 
+_ML, _ML_OPSET = "ai.onnx.ml", 3
+"""The domain of trees, and the version that its operators are written in."""
+
 
 @dataclass(frozen=True)
 class Imported:
@@ -33,12 +36,13 @@ def graph_of(
     reader: Reader, inputs: Sequence[onnx_ir.Value], outputs: Sequence[onnx_ir.Value]
 ) -> onnx_ir.Model:
     """All that a reader has made, as a model."""
+    uses = any(node.domain == _ML for node in reader.nodes)
     graph = onnx_ir.Graph(
         inputs,
         outputs,
         nodes=reader.nodes,
         initializers=reader.initializers,
-        opset_imports={"": OPSET},
+        opset_imports={"": OPSET, **({_ML: _ML_OPSET} if uses else {})},
         name="main",
     )
     graph.sort()

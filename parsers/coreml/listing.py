@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from converter.ir.listing import Listing
-from parsers.coreml.opened import PROGRAM, SMALL, Opened
+from parsers.coreml.opened import PROGRAM, SMALL, Opened, words
 
 _TYPES = {
     1: ("bool", 8), 2: ("string", 0),
@@ -67,9 +67,11 @@ def _of_stages(opened: Opened) -> Listing:
         quantization.update(own.quantization)
         for name, types in own.op_types.items():
             op_types.setdefault(name, Counter()).update(types)
+    what = f"pipeline of {len(opened.stages)} models"
+    if opened.kind in SMALL:
+        what = words(opened.kind)
     return Listing(
-        f"Core ML pipeline of {len(opened.stages)} models, "
-        f"specification {opened.spec.specificationVersion}",
+        f"Core ML {what}, specification {opened.spec.specificationVersion}",
         [_feature(item) for item in told.input],
         [_feature(item) for item in told.output],
         {name: dict(types) for name, types in op_types.items()},

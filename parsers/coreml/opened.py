@@ -20,12 +20,13 @@ NETWORKS = ("neuralNetwork", "neuralNetworkClassifier", "neuralNetworkRegressor"
 
 PIPELINES = ("pipeline", "pipelineClassifier", "pipelineRegressor")
 SMALL = ("nonMaximumSuppression", "scaler", "featureVectorizer", "arrayFeatureExtractor",
-         "glmRegressor", "glmClassifier")  # fmt: skip
-"""The kinds that are read as a model of a pipeline, besides graphs of tensors."""
+         "glmRegressor", "glmClassifier", "treeEnsembleRegressor",
+         "treeEnsembleClassifier")  # fmt: skip
+"""The kinds that are read besides graphs of tensors, each as a pipeline of one."""
 
-_READ = (PROGRAM, *NETWORKS, *PIPELINES)
+_READ = (PROGRAM, *NETWORKS, *PIPELINES, *SMALL)
 _APART = "Convert the models around it one by one."
-_NOT_TENSORS = "Only ML programs and neural networks are graphs of tensors."
+_NOT_TENSORS = "Read are ML programs, neural networks, linear models, trees, and pipelines of them."
 
 
 @dataclass(frozen=True)
@@ -51,9 +52,9 @@ class Opened:
 
     @property
     def stages(self) -> list[Opened]:
-        """The models of a pipeline, in order; none of another model."""
+        """The models of a pipeline, in order; itself of what is no graph; none of another."""
         if self.kind not in PIPELINES:
-            return []
+            return [self] if self.kind in SMALL else []
         content = getattr(self.spec, self.kind)
         pipeline = content if self.kind == "pipeline" else content.pipeline
         names = [*pipeline.names, *map(str, range(len(pipeline.names), len(pipeline.models)))]
@@ -111,8 +112,8 @@ def open_file(path: Path) -> Opened:
     if kind is None:
         raise _unreadable(parts, path.name)
     if kind not in _READ:
-        item = Unsupported("", _words(kind), "this kind of model isn't read", _NOT_TENSORS)
-        raise UnsupportedError(f"{path.name} holds {_article(_words(kind))}", [item])
+        item = Unsupported("", words(kind), "this kind of model isn't read", _NOT_TENSORS)
+        raise UnsupportedError(f"{path.name} holds {_article(words(kind))}", [item])
     opened = Opened(path.name, parts, spec, kind)
     _require_stages(opened)
     return opened
@@ -171,7 +172,7 @@ def _require_stages(opened: Opened) -> None:
         return
     stages, able = opened.stages, (PROGRAM, *NETWORKS, *SMALL)
     items = [
-        Unsupported(stage.name, _words(stage.kind), f"model {index} of a pipeline", _APART)
+        Unsupported(stage.name, words(stage.kind), f"model {index} of a pipeline", _APART)
         for index, stage in enumerate(stages, 1)
         if stage.kind not in able
     ]
@@ -182,7 +183,7 @@ def _require_stages(opened: Opened) -> None:
         raise UnsupportedError(said, items)
 
 
-def _words(kind: str) -> str:
+def words(kind: str) -> str:
     """``treeEnsembleClassifier`` as ``tree ensemble classifier``."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", kind).lower().replace("glm", "linear")
 

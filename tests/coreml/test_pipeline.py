@@ -214,6 +214,103 @@ def test_columns_are_joined_scaled_and_weighed(tmp_path: Path, classifies: bool)
     np.testing.assert_allclose(found, [[1 - p, p]] if classifies else [y], atol=1e-6)
 
 
+MODES = {"BranchOnValueLessThanEqual": np.less_equal, "BranchOnValueLessThan": np.less,
+         "BranchOnValueGreaterThanEqual": np.greater_equal,
+         "BranchOnValueGreaterThan": np.greater}  # fmt: skip
+
+
+def forest(builder: Any, depth: int, sums: int) -> Callable[[Any], Any]:
+    """Trees of random splits; gives what they come to for a row."""
+    trees = []
+    for tree in range(5):
+        nodes: list[tuple[Any, ...]] = []
+        for node in range(2**depth - 1):
+            mode = list(MODES)[int(RNG.integers(4))]
+            split = (int(RNG.integers(3)), float(RNG.choice([0.1, 0.3, 0.7])), mode)
+            builder.add_branch_node(tree, node, *split, 2 * node + 1, 2 * node + 2)
+            nodes.append(split)
+        for node in range(2**depth - 1, 2 ** (depth + 1) - 1):
+            values = RNG.standard_normal(sums).tolist()
+            builder.add_leaf_node(tree, node, values if sums > 1 else values[0])
+            nodes.append((values,))
+        trees.append(nodes)
+
+    def walk(row: Any) -> Any:
+        total = np.zeros(sums)
+        for nodes in trees:
+            at = 0
+            while len(nodes[at]) > 1:
+                feature, value, mode = nodes[at]
+                at = 2 * at + (1 if MODES[mode](row[feature], value) else 2)
+            total += nodes[at][0]
+        return total
+
+    return walk
+
+
+def rows() -> Any:
+    """Some lie where a tree splits: .1 as float32 is above .1, .7 below."""
+    return [*RNG.random((20, 3)), *[[v] * 3 for v in (0.1, 0.3, 0.7)]]
+
+
+@pytest.mark.parametrize(("labels", "sums", "transform"), [
+    (None, 1, None), (None, 2, "Regression_Logistic"), (3, 3, "Classification_SoftMax"),
+    (2, 1, "Classification_SoftMaxWithZeroClassReference"), (2, 2, None),
+    (2, 1, "Regression_Logistic"),
+])  # fmt: skip
+def test_trees_split_as_they_do_there(
+    tmp_path: Path, labels: int | None, sums: int, transform: str | None
+) -> None:
+    from coremltools.models import datatypes, tree_ensemble
+
+    features = [("x", datatypes.Array(3))]
+    if labels is None:
+        builder = tree_ensemble.TreeEnsembleRegressor(features, "y")
+    else:
+        named = [f"c{number}" for number in range(labels)]
+        outputs = [("label", datatypes.String()), ("p", datatypes.Dictionary(datatypes.String()))]
+        builder = tree_ensemble.TreeEnsembleClassifier(features, named, outputs)
+    builder.tree_parameters.numPredictionDimensions = sums
+    walk = forest(builder, 3, sums)
+    builder.set_default_prediction_value([0.25] * sums if sums > 1 else 0.25)
+    if transform:
+        builder.set_post_evaluation_transform(transform)
+    path = tmp_path / "trees.mlmodel"
+    path.write_bytes(builder.spec.SerializeToString())
+    model = read(path)
+    for row in np.float32(rows()):
+        (found,) = run(model, {"x": row})
+        y = walk(row.astype(np.float64)) + 0.25
+        odds = np.exp(y) if sums == labels else np.exp([0, *y])
+        if transform == "Regression_Logistic":
+            p = 1 / (1 + np.exp(-y))
+            y = p if labels is None else [1 - p[0], p[0]]
+        elif transform:
+            y = odds / odds.sum()
+        np.testing.assert_allclose(found.reshape(-1), np.reshape(y, -1), atol=1e-5)
+
+
+def test_a_forest_of_a_table_is_asked_by_its_columns(tmp_path: Path) -> None:
+    """As coremltools writes scikit-learn's: columns to a vector, then trees."""
+    from coremltools.models import datatypes, tree_ensemble
+
+    def vector(spec: Any) -> None:
+        for name in ("height", "width", "age"):
+            spec.featureVectorizer.inputList.add(inputColumn=name, inputDimensions=1)
+
+    first = small(vector, {"height": (), "width": (), "age": ()}, ["x"])
+    builder = tree_ensemble.TreeEnsembleRegressor([("x", datatypes.Array(3))], "price")
+    builder.tree_parameters.numPredictionDimensions = 1
+    walk = forest(builder, 2, 1)
+    pipeline(tmp_path / "p.mlmodel", [first, builder.spec], list(first.description.input),
+             list(builder.spec.description.output))  # fmt: skip
+    typed("convert p.mlmodel --to onnx --no-bench --out out", tmp_path)
+    with modelyard.load(tmp_path / "out") as net:
+        found = net({"height": [0.2], "width": [0.5], "age": [0.9]})["price"]
+    np.testing.assert_allclose(found, walk([0.2, 0.5, 0.9]), atol=1e-5)
+    assert "treeEnsembleRegressor" in typed("inspect p.mlmodel", tmp_path).out
+
+
 def plain(name: str, shape: tuple[int, ...], gives: str) -> Any:
     def fill(spec: Any) -> None:
         spec.scaler.scaleValue.append(2)
@@ -222,7 +319,7 @@ def plain(name: str, shape: tuple[int, ...], gives: str) -> Any:
 
 
 @pytest.mark.parametrize(("change", "error", "told"), [
-    (lambda specs: specs[1].treeEnsembleRegressor.SetInParent(), UnsupportedError, "not all"),
+    (lambda specs: specs[1].oneHotEncoder.SetInParent(), UnsupportedError, "not all"),
     (lambda specs: specs[1].description.input[0].ClearField("name"), ModelError, "nothing gives"),
     (lambda specs: specs.clear(), UnsupportedError, "0 models"),
     (lambda specs: specs[1].description.output[0].ClearField("name"), ModelError,

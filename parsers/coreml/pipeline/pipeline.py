@@ -42,7 +42,7 @@ def import_pipeline(opened: Opened, importing: Import) -> Imported:
             refused += error.items
             break
     if refused:
-        raise UnsupportedError(f"{opened.name}: its pipeline can't be one graph", refused)
+        raise UnsupportedError(f"{opened.name}: it can't be one graph", refused)
     outputs, taken = [], set[int]()
     for feature in told.output:
         if feature.name in joint.values:

@@ -1,5 +1,5 @@
-"""Models of a pipeline that are no graphs: scalers, vectors of features, linear models, and
-suppression of boxes. Sources: ``Scaler.proto``, ``FeatureVectorizer.proto``,
+"""Models of a pipeline that are no graphs: scalers, vectors of features, linear models, trees,
+and suppression of boxes. Sources: ``Scaler.proto``, ``FeatureVectorizer.proto``,
 ``ArrayFeatureExtractor.proto``, ``GLMRegressor.proto``, ``GLMClassifier.proto``,
 ``NonMaximumSuppression.proto``."""
 
@@ -14,6 +14,8 @@ import onnx_ir
 from parsers.coreml.description import shapes
 from parsers.coreml.opened import Opened
 from parsers.coreml.pipeline.joint import Joint
+from parsers.coreml.pipeline.taking import given, sole, taken
+from parsers.coreml.pipeline.trees import tree_classifier, tree_regressor
 from parsers.coreml.reader import DataType
 from parsers.coreml.refusal import Refusal
 
@@ -32,37 +34,13 @@ def read_small(joint: Joint, stage: Opened) -> None:
     joint.give(_READINGS[stage.kind](joint, stage, message), {})
 
 
-def _taken(joint: Joint, feature: Any) -> onnx_ir.Value:
-    """A feature as float32: an array of its sizes, or a number as an array of one."""
-    kind = feature.type.WhichOneof("Type")
-    if kind not in ("multiArrayType", "doubleType", "int64Type"):
-        raise Refusal(f"it takes {feature.name} of the kind {kind}")
-    shape = [int(size) for size in feature.type.multiArrayType.shape] or [1]
-    known = joint.values.get(feature.name)
-    if known is not None:
-        return joint.reader.cast(known, FLOAT)
-    like = onnx_ir.Value(shape=onnx_ir.Shape(shape), type=onnx_ir.TensorType(FLOAT))
-    return joint.take(feature.name, like)
-
-
-def _sole(joint: Joint, stage: Opened) -> onnx_ir.Value:
-    features = stage.spec.description.input
-    if len(features) != 1:
-        raise Refusal(f"it takes {len(features)} features, where one is expected")
-    return _taken(joint, features[0])
-
-
-def _given(stage: Opened, value: onnx_ir.Value) -> dict[str, onnx_ir.Value]:
-    return {stage.spec.description.output[0].name: value}
-
-
 def scaler(joint: Joint, stage: Opened, message: Any) -> dict[str, onnx_ir.Value]:
     """``(x + shift) * scale``, where each has a value for all or for each."""
-    reader, x = joint.reader, _sole(joint, stage)
+    reader, x = joint.reader, sole(joint, stage)
     for kind, numbers in (("Add", message.shiftValue), ("Mul", message.scaleValue)):
         if len(numbers):
             x = reader.node(kind, [x, reader.const(list(numbers), np.float32)])
-    return _given(stage, x)
+    return given(stage, x)
 
 
 def vector(joint: Joint, stage: Opened, message: Any) -> dict[str, onnx_ir.Value]:
@@ -72,23 +50,23 @@ def vector(joint: Joint, stage: Opened, message: Any) -> dict[str, onnx_ir.Value
     for column in message.inputList:
         if column.inputColumn not in known:
             raise Refusal(f"it has no input {column.inputColumn}")
-        x = _taken(joint, known[column.inputColumn])
+        x = taken(joint, known[column.inputColumn])
         flat.append(joint.reader.node("Reshape", [x, joint.reader.ints([-1])]))
-    return _given(stage, joint.reader.node("Concat", flat, {"axis": 0}))
+    return given(stage, joint.reader.node("Concat", flat, {"axis": 0}))
 
 
 def extractor(joint: Joint, stage: Opened, message: Any) -> dict[str, onnx_ir.Value]:
     """Those of an array's values that are named by their places."""
-    x = joint.reader.node("Reshape", [_sole(joint, stage), joint.reader.ints([-1])])
+    x = joint.reader.node("Reshape", [sole(joint, stage), joint.reader.ints([-1])])
     places = joint.reader.ints([int(place) for place in message.extractIndex])
-    return _given(stage, joint.reader.node("Gather", [x, places], {"axis": 0}))
+    return given(stage, joint.reader.node("Gather", [x, places], {"axis": 0}))
 
 
 def _linear(joint: Joint, stage: Opened, message: Any) -> onnx_ir.Value:
     """``W x + b``, [rows]."""
     reader = joint.reader
     weights = np.array([list(row.value) for row in message.weights], np.float32)
-    x = reader.node("Reshape", [_sole(joint, stage), reader.ints([-1])])
+    x = reader.node("Reshape", [sole(joint, stage), reader.ints([-1])])
     product = reader.node("MatMul", [reader.const(weights), x])
     return reader.node("Add", [product, reader.const(list(message.offset), np.float32)])
 
@@ -100,7 +78,7 @@ def regressor(joint: Joint, stage: Opened, message: Any) -> dict[str, onnx_ir.Va
         y = joint.reader.node("Sigmoid", [y])
     elif message.postEvaluationTransform != message.NoTransform:
         raise Refusal("its values go through the normal distribution (Probit)")
-    return _given(stage, y)
+    return given(stage, y)
 
 
 def classifier(joint: Joint, stage: Opened, message: Any) -> dict[str, onnx_ir.Value]:
@@ -133,7 +111,7 @@ def suppression(joint: Joint, stage: Opened, message: Any) -> dict[str, onnx_ir.
     if missing := [name for name in names if name not in features]:
         raise Refusal(f"it has no input {missing[0]}")
     scores, places = (
-        reader.node("Reshape", [_taken(joint, features[name]), reader.ints([-1, size])])
+        reader.node("Reshape", [taken(joint, features[name]), reader.ints([-1, size])])
         for name, size in zip(names, (_classes(joint, features[names[0]]), 4), strict=True)
     )
     chosen = _kept(joint, scores, places, message)
@@ -150,9 +128,9 @@ def suppression(joint: Joint, stage: Opened, message: Any) -> dict[str, onnx_ir.
         "kind": "boxes", "output": out[1], "scores": out[0], "format": "cxcywh", "relative": True,
         "labels": labels, "threshold": float(message.confidenceThreshold),
     })  # fmt: skip
-    taken = [reader.node("Gather", [x, chosen], {"axis": 0}) for x in (scores, places)]
+    kept = [reader.node("Gather", [x, chosen], {"axis": 0}) for x in (scores, places)]
     least, most = _rows(stage, out)
-    return {name: _limited(joint, x, least, most) for name, x in zip(out, taken, strict=True)}
+    return {name: _limited(joint, x, least, most) for name, x in zip(out, kept, strict=True)}
 
 
 def _rows(stage: Opened, names: tuple[str, str]) -> tuple[int, int]:
@@ -239,4 +217,6 @@ _READINGS: dict[str, Reading] = {
     "glmRegressor": regressor,
     "glmClassifier": classifier,
     "nonMaximumSuppression": suppression,
+    "treeEnsembleRegressor": tree_regressor,
+    "treeEnsembleClassifier": tree_classifier,
 }
