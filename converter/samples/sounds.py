@@ -15,7 +15,6 @@ import numpy as np
 from converter.errors import UsageError
 from converter.files.digest import digest_of, file_digest
 from converter.ir.model import BATCH, TensorSpec
-from converter.options.precisions import PRECISIONS
 from converter.options.request import Request
 from converter.preparation.declared import Constant, Prepare, Sound, State
 from converter.preparation.prepared import told
@@ -60,7 +59,7 @@ class SoundSamples(Samples):
         self._prepare = _declared(inputs, request)
         self._stages = Stages({"prepare": [item.model_dump() for item in self._prepare],
                                "answer": []})  # fmt: skip
-        _require_measurable(self._prepare, request)
+        self.states = tuple(item.input for item in self._prepare if isinstance(item, State))
         sound = next(item for item in self._prepare if isinstance(item, Sound))
         shape = next(spec.shape or () for spec in inputs if spec.name == sound.input)
         self._sound = sound.input
@@ -150,19 +149,6 @@ def _step(shape: Sequence[int | str]) -> int:
     if isinstance(first, int):
         return first
     return int(first == BATCH)
-
-
-def _require_measurable(prepared: Sequence[Any], request: Request) -> None:
-    """Refuses to measure ranges where a state is in no sample but as it is at the start."""
-    states = [item.input for item in prepared if isinstance(item, State)]
-    lower = [name for name in request.precision if PRECISIONS[name].is_calibrated]
-    if states and lower and not request.calibration_samples:
-        raise UsageError(
-            f"{lower[0]} needs the ranges of {', '.join(states)}, and in samples of sounds it is "
-            "what it is at the start",
-            hint="Give samples with states that were reached: --calibration-samples "
-            "FILE.py:FUNCTION.",
-        )
 
 
 def _declared(inputs: tuple[TensorSpec, ...], request: Request) -> list[Any]:

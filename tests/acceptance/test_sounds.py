@@ -248,7 +248,7 @@ def test_a_state_goes_from_window_to_window(tmp_path: Path, target: str, batch: 
 @pytest.mark.parametrize(("old", "new", "told"), [
     ("next: n}", "next: z}", "prepare (state): the model has no output z; it has y, n"),
     ("next: n}", "next: n, kind: constant}", "no such key next"),
-    ("bench: false", "bench: false\nprecision: int8", "int8 needs the ranges of h"),
+    ("bench: false", "bench: false\nprecision: int8", "integers need the range of h"),
     ("prepare:", "serve: triton\nprepare:\n  - server", "what the one before left, and servers"),
     ("pad: 0}", "pad: 0, release: 0.9}", "release is the lower threshold"),
     ("pad: 0}", "pad: 0, longest: 0.005}", "longest has no room for a step"),
