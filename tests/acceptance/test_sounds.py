@@ -197,7 +197,8 @@ def test_a_sound_s_windows_are_samples_with_its_label(sounds: Path, batch: str) 
 
 
 STATE = """
-g (float[batch, 80] x, float[1, batch, 2] h) => (float[batch, 1] y, float[1, batch, 2] n) {
+g (float[batch, 80] x, float[1, batch, 2] h, float half)
+=> (float[batch, 1] y, float[1, batch, 2] n) {
     a = Abs(x) m = ReduceMean<axes = [1]>(a) t = Unsqueeze(m, zero) g = Mul(h, half) n = Add(g, t)
     s = ReduceMean<keepdims = 0, axes = [2]>(n) y = Transpose<perm = [1, 0]>(s) }"""
 """How loud windows are, what came before counting half as much each time."""
@@ -209,6 +210,7 @@ out: out
 prepare:
   - {kind: sound, input: x, rate: 16000, hop: 80}
   - {kind: state, input: h, next: n}
+  - {kind: constant, input: half, value: 0.5}
 answer:
   - {kind: series, output: y, rate: 200, name: loud}
   - {kind: segments, output: y, rate: 200, threshold: 0.8, least: 0.01, pause: 0.02, pad: 0}
@@ -223,7 +225,7 @@ def bursts(rate: int) -> np.ndarray[Any, Any]:
 
 
 def stateful(folder: Path) -> None:
-    written(folder / "m.onnx", STATE, half=np.array(0.5, np.float32), zero=np.array([0]))
+    written(folder / "m.onnx", STATE, zero=np.array([0]))
     (folder / "sounds").mkdir()
     soundfile.write(folder / "sounds/a.wav", bursts(16000), 16000, subtype="FLOAT")
 
