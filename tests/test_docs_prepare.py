@@ -32,7 +32,7 @@ def test_a_recipe_of_the_page_is_right(text: str, tmp_path: Path) -> None:
     require_written(request.preparation, request.answer)
     for item in (*request.preparation, *request.answer):  # nothing that is needed is left out
         side = PREPARE if item in request.preparation else ANSWER
-        sole = {"input": "x", "output": "y", "layout": "CHW", "color": "rgb"}
+        sole = {"input": "x", "output": "y", "layout": "CHW", "color": "rgb", "shape": (1,)}
         known = {
             key: value for key, value in sole.items() if key in side[item["kind"]].model_fields
         }

@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from converter.files.digest import file_digest
 from converter.ir.external import allow_links, check_weights
 from converter.ir.fingerprint import model_digest
 from converter.ir.listing import ModelListing
+from converter.ir.mapped import Mapped
 from converter.ir.model import (
     BATCH,
     METADATA_KEY,
@@ -286,6 +288,7 @@ def test_copies_share_weights_and_nothing_else() -> None:
 
 LIMITED = """
 import resource, sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from converter.errors import MachineError
 from tests.test_ir import make
@@ -361,3 +364,21 @@ def test_the_digest_is_of_all_that_a_file_would_hold(tmp_path: Path) -> None:
     others = {model_digest(model) for model in (weight, meaning, source, make(seed=1))}
     assert len(others | {plain}) == 5
     assert model_digest(make()) == plain
+
+
+def test_threads_may_look_at_one_weight(tmp_path: Path) -> None:
+    """A step and the cache do, at a time."""
+    array = np.arange(64, dtype=np.float32)
+    (tmp_path / "w.bin").write_bytes(array.tobytes())
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            for _ in range(300):
+                where = ("w.bin", 0, array.nbytes, onnx_ir.DataType.FLOAT)
+                shape = onnx_ir.Shape([64])
+                weight = Mapped(*where, shape=shape, name="w", base_dir=str(tmp_path))
+                found = [pool.submit(look) for look in (weight.numpy, weight.tobytes) * 2]
+                assert [bytes(item.result()) for item in found] == [array.tobytes()] * 4
+    finally:
+        sys.setswitchinterval(interval)

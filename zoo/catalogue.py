@@ -1,6 +1,7 @@
 """The catalogue of real models: what each is, where its files come from, how it is converted.
 
-``zoo/catalogue.yaml`` holds an entry for each model (``zoo/entry.py`` is its schema);
+``zoo/catalogue.yaml`` holds an entry for each model, and for several that a recipe joins
+(``zoo/entry.py`` is its schema);
 :func:`resolve` turns ``zoo:NAME`` into the fields of a :class:`converter.options.request.Request`
 with every file in the cache.
 """
@@ -16,49 +17,76 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import yaml
-from pydantic import BaseModel, Field, TypeAdapter
+from pydantic import BaseModel, Discriminator, Field, Tag, TypeAdapter
 
 from converter.errors import ModelError, UsageError, from_os_error
 from converter.files.cache_root import cache_root
 from converter.options.request import all_fields
-from zoo.entry import OURS, PLACEHOLDER, Entry, SampleSet
+from zoo.entry import OURS, PLACEHOLDER, Entry, Joined, SampleSet
 
 PREFIX = "zoo:"
 
+
+def _kind(written: Any) -> str:
+    return "several" if isinstance(written, dict) and "recipe" in written else "one"
+
+
+_Any = Annotated[Annotated[Entry, Tag("one")] | Annotated[Joined, Tag("several")],
+                 Discriminator(_kind)]  # fmt: skip
 Entries = TypeAdapter(
-    dict[Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")], Entry],
+    dict[Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")], _Any],
 )
 """The whole catalogue."""
 
 
 def entries() -> Mapping[str, Entry]:
-    """All entries by name, in alphabetical order.
+    """All models by name, in alphabetical order.
 
     Raises:
         pydantic.ValidationError: The catalogue is wrong: a bug of ours.
     """
-    return _load()
+    return {name: entry for name, entry in _load().items() if isinstance(entry, Entry)}
+
+
+def joined() -> Mapping[str, Joined]:
+    """What is several models, by name; as :func:`entries`."""
+    return {name: entry for name, entry in _load().items() if isinstance(entry, Joined)}
 
 
 @cache
-def _load() -> dict[str, Entry]:
+def _load() -> dict[str, Entry | Joined]:
     text = Path(__file__).with_name("catalogue.yaml").read_text(encoding="utf-8")
     return parse(text)
 
 
-def parse(text: str) -> dict[str, Entry]:
+def parse(text: str) -> dict[str, Entry | Joined]:
     """The entries of a catalogue's YAML; raises pydantic.ValidationError."""
     return dict(sorted(Entries.validate_python(yaml.safe_load(text)).items()))
 
 
 def find(reference: str) -> tuple[str, Entry]:
-    """The name and entry of ``zoo:NAME`` (or just ``NAME``).
+    """The name and entry of ``zoo:NAME`` (or just ``NAME``), a model.
+
+    Raises:
+        UsageError: There is none, and the nearest names are given; or it is several models.
+    """
+    name, entry = find_any(reference)
+    if isinstance(entry, Joined):
+        raise UsageError(
+            f"zoo:{name} is {len(entry.parts)} models, and one is meant: {entry.told()}",
+            hint=f"Name one of them. modelyard convert zoo:{name} converts and joins all.",
+        )
+    return name, entry
+
+
+def find_any(reference: str) -> tuple[str, Entry | Joined]:
+    """The name and entry of ``zoo:NAME`` (or just ``NAME``), a model or several.
 
     Raises:
         UsageError: There is none; the nearest names are given.
     """
     name = reference.removeprefix(PREFIX)
-    known = entries()
+    known = _load()
     if name not in known:
         near = difflib.get_close_matches(name.lower(), known, 3)
         hint = f"Did you mean {' or '.join(near)}?" if near else f"There are: {', '.join(known)}."
@@ -66,15 +94,15 @@ def find(reference: str) -> tuple[str, Entry]:
     return name, known[name]
 
 
-def select(task: str | None = None, framework: str | None = None) -> dict[str, Entry]:
+def select(task: str | None = None, framework: str | None = None) -> dict[str, Entry | Joined]:
     """The entries for a task, of a framework, or of both, by name.
 
     Raises:
         UsageError: There is no such task or framework; those that there are are given.
     """
-    found = dict(entries())
+    found = dict(_load())
     for field, wanted in (("task", task), ("framework", framework)):
-        known = sorted({getattr(entry, field) for entry in entries().values()})
+        known = sorted({getattr(entry, field) for entry in _load().values()})
         if wanted is not None and wanted not in known:
             raise UsageError(
                 f"the zoo has no model of the {field} {wanted!r}",

@@ -133,6 +133,26 @@ class Entry(Strict):
             yield from _strings(self.samples.model_dump())
 
 
+class Joined(Strict):
+    """Several models of the catalogue that a recipe joins.
+
+    Attributes:
+        recipe: Its name, one of those that come with modelyard.
+        parts: The models by the recipe's parts.
+    """
+
+    title: Text
+    task: Text
+    framework: Text
+    licence: Text
+    recipe: Text
+    parts: dict[str, Text]
+
+    def told(self) -> str:
+        """``detect (zoo:det) and read (zoo:rec)``."""
+        return " and ".join(f"{part} (zoo:{name})" for part, name in self.parts.items())
+
+
 def _strings(value: Any) -> Iterator[str]:
     """All texts in a value, however deep."""
     if isinstance(value, str):

@@ -207,6 +207,10 @@ Every model of `zoo/catalogue.yaml`, converted to ONNX fp32 and checked. Made by
 
 {works} of {count} models convert.
 
+## Several models
+
+{several}
+
 ## Slower than their source
 
 Of those that take more than {same:g} times their source's time in ONNX Runtime, the kernels that
@@ -232,6 +236,11 @@ def page(outcomes: list[Outcome]) -> str:
         works=sum(outcome.report is not None for outcome in outcomes),
         count=len(outcomes),
         same=SAME,
+        several="\n".join(
+            f"- `modelyard convert zoo:{name}`: {entry.title}; {entry.told()}, joined by the "
+            f"recipe `{entry.recipe}`."
+            for name, entry in catalogue.joined().items()
+        ),
         slower="\n".join(_slower(outcome) for outcome in outcomes if outcome.kernels) or "None.",
         machine=", ".join(f"{key} {value}" for key, value in facts.items() if value),
         versions=", ".join(f"{name} {_version(name)}" for name in PACKAGES),

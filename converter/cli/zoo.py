@@ -34,7 +34,7 @@ def show(name: str, as_json: bool) -> None:
     from converter.cli.zoo_show import show_entry
     from zoo import catalogue
 
-    show_entry(*catalogue.find(name), as_json)
+    show_entry(*catalogue.find_any(name), as_json)
 
 
 @command.command("fetch", cls=options.GroupedCommand)
@@ -55,11 +55,14 @@ def fetch(names: tuple[str, ...], out: str | None, offline: bool | None, as_json
     """
     from converter.cli.zoo_show import show_fetched
     from zoo import catalogue, copies
+    from zoo.entry import Joined
 
-    for name in names:
-        catalogue.find(name)  # all of them are there, or nothing is fetched
+    plain_names: list[str] = []
+    for name in names:  # all of them are there, or nothing is fetched
+        plain, found = catalogue.find_any(name)
+        plain_names += found.parts.values() if isinstance(found, Joined) else [plain]
     fetched = {}
-    for name in names:
+    for name in dict.fromkeys(plain_names):
         plain, entry = catalogue.find(name)
         paths = catalogue.fetch(name, offline=bool(offline))
         if out:

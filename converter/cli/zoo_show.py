@@ -13,13 +13,13 @@ from rich.table import Table
 
 from converter.cli.printing import echo, echo_json
 from converter.text.screen import Console, Text, lines
-from zoo.entry import Entry
+from zoo.entry import Entry, Joined
 from zoo.store import size_of
 
 Fetched = Mapping[str, tuple[Entry, Mapping[str, Path]]]
 
 
-def show_list(entries: Mapping[str, Entry], as_json: bool) -> None:
+def show_list(entries: Mapping[str, Entry | Joined], as_json: bool) -> None:
     """A line for each model: name, framework, task."""
     if as_json:
         echo_json({name: _short(entry) for name, entry in entries.items()})
@@ -35,8 +35,11 @@ def show_list(entries: Mapping[str, Entry], as_json: bool) -> None:
     console.print(f"{count}. modelyard zoo show NAME; modelyard convert zoo:NAME", style="dim")
 
 
-def show_entry(name: str, entry: Entry, as_json: bool) -> None:
+def show_entry(name: str, entry: Entry | Joined, as_json: bool) -> None:
     """All facts of a model, its files and whether they are in the cache, and how to convert it."""
+    if isinstance(entry, Joined):
+        _show_joined(name, entry, as_json)
+        return
     files = {role: (file.origin, file.sha256, file.cached()) for role, file in entry.files.items()}
     line = convert_line(name, entry)
     if as_json:
@@ -57,6 +60,19 @@ def show_entry(name: str, entry: Entry, as_json: bool) -> None:
     console.print(grid)
     echo("", f"modelyard convert zoo:{name} fetches the files, and is the same as", "")
     echo(*line.split("\n"))
+
+
+def _show_joined(name: str, entry: Joined, as_json: bool) -> None:
+    """What several models are, and how to convert them."""
+    line = f"modelyard run {shlex.quote(entry.recipe)}"
+    if as_json:
+        echo_json({"name": name, **entry.model_dump(mode="json"), "line": line})
+        return
+    console = _console()
+    console.print(Text.assemble((name, "bold"), f"  {entry.title}"))
+    for title, value in (("task", entry.task), ("licence", entry.licence), ("parts", entry.told())):
+        console.print(Text.assemble((f"{title}  ", "dim"), value))
+    echo("", f"modelyard convert zoo:{name} fetches the files, and is the same as", "", line)
 
 
 def show_fetched(fetched: Fetched, as_json: bool) -> None:
@@ -138,12 +154,16 @@ def _images(entry: Entry) -> str:
     )
 
 
-def _short(entry: Entry) -> dict[str, Any]:
+def _short(entry: Entry | Joined) -> dict[str, Any]:
+    if isinstance(entry, Joined):
+        return entry.model_dump(mode="json")
     keys = ("title", "task", "framework", "licence", "weights", "broken")
     return {key: getattr(entry, key) for key in keys}
 
 
-def _mark(entry: Entry) -> str:
+def _mark(entry: Entry | Joined) -> str:
+    if isinstance(entry, Joined):
+        return "joined"
     marks = ["random"] if entry.weights == "random" else []
     return ", ".join([*marks, *(["broken"] if entry.broken else [])])
 

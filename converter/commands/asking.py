@@ -64,6 +64,11 @@ class Answer(dict[str, Array]):
         return list(self.told.get("boxes", []))
 
     @property
+    def segments(self) -> list[dict[str, Any]]:
+        """Where along a sound it was found: ``start`` and ``end`` in seconds, ``score``."""
+        return list(self.told.get("segments", []))
+
+    @property
     def text(self) -> str:
         """What was read; empty where the model reads nothing."""
         return str(self.told.get("text", ""))

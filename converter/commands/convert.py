@@ -22,7 +22,14 @@ from converter.errors import (
     UsageError,
     from_os_error,
 )
-from converter.options.parts import OF_ALL, Whole, of_part, require_name, require_parts
+from converter.options.parts import (
+    OF_ALL,
+    Whole,
+    of_part,
+    require_name,
+    require_of_all,
+    require_parts,
+)
 from converter.options.recipe import find_recipe, make_request
 from converter.options.request import Request
 from converter.options.resolved import served_name
@@ -45,7 +52,9 @@ if TYPE_CHECKING:
     from converter.options.recipe_files import Recipe
     from converter.pipeline.flow_packages import FlowPackage
     from converter.pipeline.outcome import Outcome
+    from converter.preparation.joins import Joins
     from converter.report.model import Report
+    from zoo.entry import Joined
 
 
 @dataclass(frozen=True, repr=False)
@@ -150,6 +159,9 @@ def convert(
         PartlyError: With ``keep_going``, some of it missed a gate; the rest is in the output.
         DependencyError, MachineError: Something is missing, or gave out.
     """
+    if source.startswith("zoo:") and (entry := _several(source)):
+        require_of_all(options, source, entry.told())
+        return run_recipe(entry.recipe, listener=listener, taken=taken, **options)
     if options.get("flow"):
         raise UsageError("a flow joins parts, and there is one model", hint="Write parts: in it.")
     part = _planned("", {"source": source, **options})
@@ -157,11 +169,19 @@ def convert(
     return _converted([part], whole, listener or Silent(), taken or {})
 
 
+def _several(source: str) -> Joined | None:
+    """What ``zoo:NAME`` says of several models; None where it is one."""
+    from zoo import catalogue
+
+    return catalogue.joined().get(source.removeprefix(catalogue.PREFIX))
+
+
 def convert_parts(
     parts: Mapping[str, Mapping[str, Any]],
     *,
     listener: Listener | None = None,
     taken: Mapping[Path, str] | None = None,
+    flow_places: Sequence[str] = (),
     **options: Any,
 ) -> Converted:
     """Turns several models into one output, as :func:`convert` does with one.
@@ -170,15 +190,19 @@ def convert_parts(
         parts: The options of each, its ``source`` among them, by the part's name.
         listener: Told how it goes on.
         taken: As for :func:`convert`.
+        flow_places: Where a recipe has each step of the flow, for messages.
         **options: Of all parts; what a part says itself counts more.
 
     Raises:
         As :func:`convert`. With ``keep_going``, a part that can't be converted fails alone.
     """
+    from converter.preparation.joins import Ends, Joins
+
     require_parts(parts, options)
     whole = make_request({"source": ", ".join(parts), **options})
+    joins = None
     if whole.flow:
-        flow_of(whole.flow, parts)
+        joins = Joins(flow_of(whole.flow, parts, places=flow_places), flow_places)
     options = {name: value for name, value in options.items() if name != "flow"}
     planned: list[_Part] = []
     unread: dict[str, ModelyardError] = {}
@@ -186,13 +210,16 @@ def convert_parts(
         try:
             with of_part(name):
                 planned.append(_planned(name, {**options, "name": name, **own}))
+            if joins is not None:
+                asked = planned[-1].request
+                joins.declare(name, Ends.of(asked.preparation or None, asked.answer or None))
         except ModelError as error:
             unread[name] = error
             if not whole.keep_going or len(unread) == len(parts):
                 raise
     _require_apart(planned)
     together = Whole(whole.name or "-".join(parts), whole, unread)
-    return _converted(planned, together, listener or Silent(), taken or {})
+    return _converted(planned, together, listener or Silent(), taken or {}, joins)
 
 
 def _planned(name: str, options: Mapping[str, Any]) -> _Part:
@@ -226,7 +253,11 @@ def _require_apart(parts: Sequence[_Part]) -> None:
 
 
 def _converted(
-    parts: Sequence[_Part], whole: Whole, listener: Listener, taken: Mapping[Path, str]
+    parts: Sequence[_Part],
+    whole: Whole,
+    listener: Listener,
+    taken: Mapping[Path, str],
+    joins: Joins | None = None,
 ) -> Converted:
     """Carries out the plans of all parts; the output is one, and none that is taken."""
     title, request = whole.title, whole.request
@@ -246,7 +277,7 @@ def _converted(
     with staging, ExitStack() as stack:
         (staging.folder / SCRATCH).mkdir()
         cache = Cache(request.cache)
-        works = [_work(part, staging, cache) for part in parts]
+        works = [_work(part, staging, cache, joins) for part in parts]
         for work in works:
             stack.enter_context(closing(work))
         try:
@@ -284,13 +315,14 @@ def _staging(parts: Sequence[_Part], out: Path, request: Request) -> Staging:
     return staging
 
 
-def _work(part: _Part, staging: Staging, cache: Cache) -> Work:
+def _work(part: _Part, staging: Staging, cache: Cache, joins: Joins | None) -> Work:
     """What the steps of a part share, with folders of its own."""
     folder, scratch = staging.folder / part.name, staging.folder / SCRATCH / part.name
     for made in (folder, scratch):
         made.mkdir(exist_ok=True)
     return Work(
-        part.request, part.parser, part.identity, folder, scratch, cache, part.given, part=part.name
+        part.request, part.parser, part.identity, folder, scratch, cache, part.given,
+        part=part.name, joins=joins,
     )  # fmt: skip
 
 
@@ -329,9 +361,10 @@ def run_recipe(
         require_trusted(found)
     if "parts" in values:
         of_all = {name: value for name, value in values.items() if name != "parts"}
-        over = {name: value for name, value in options.items() if name not in OF_ALL}
+        over = {n: value for n, value in options.items() if n not in (*OF_ALL, "name")}
         parts = {name: {**own, **over} for name, own in values["parts"].items()}
-        return convert_parts(parts, listener=listener, taken=taken, **of_all)
+        places = () if "flow" in options else found.flow_places
+        return convert_parts(parts, listener=listener, taken=taken, flow_places=places, **of_all)
     if "source" not in values:
         raise UsageError(f"{found.where} names no source", hint="Add: source: net.py:Net")
     return convert(values.pop("source"), listener=listener, taken=taken, **values)

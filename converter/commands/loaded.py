@@ -23,6 +23,7 @@ from converter.options.recipe import make_request
 from converter.pipeline.folders import MANIFEST, Found, artifacts_of, declared_in, flow_in
 from converter.preparation.declared import Declaration
 from converter.preparation.flows import Part
+from converter.preparation.prepared import run_rows
 from converter.preparation.stages import Item, Seen
 from converter.protocols.emitter import Artifact
 from converter.runtime.session import Session
@@ -108,10 +109,15 @@ class Loaded:
         """
         rows = [self._prepares().rows(value, self.title) for value in values]
         shapes = {tuple(array.shape for array in feeds.values()) for feeds, _ in rows}
-        single = len(shapes) == 1 and all(shape[:1] == (1,) for shape in next(iter(shapes)))
+        stages = self._prepares().stages
+        single = (
+            len(shapes) == 1
+            and not stages.in_turn
+            and all(shape[:1] == (1,) for shape in next(iter(shapes)))
+        )
         free = all(isinstance((spec.shape or (1,))[0], str) for spec in self.inputs)
         if not (single and free):
-            return [self._answer(self._run(feeds), seen, 0) for feeds, seen in rows]
+            return [self._answer(stages.run(self._run, feeds), seen, 0) for feeds, seen in rows]
         names = rows[0][0]
         outputs = self._run({n: np.concatenate([feeds[n] for feeds, _ in rows]) for n in names})
         return [self._answer(outputs, rows[i][1], i, len(rows)) for i in range(len(rows))]
@@ -139,26 +145,11 @@ class Loaded:
         return self._preparing
 
     def _run(self, rows: Mapping[str, Array]) -> dict[str, Array]:
-        """Outputs of prepared rows; of a model without a batch, of the one row. A model that takes
-        one row at a time runs on each."""
-        count = max(array.shape[0] if array.ndim else 1 for array in rows.values())
-        single = {spec.name for spec in self.inputs if (spec.shape or ())[:1] == (1,)}
-        single &= {name for name, array in rows.items() if array.shape[:1] == (count,)}
-        if count == 1 or not single:
-            return self._run_once(rows)
-        runs = [
-            self._run_once({n: a[i : i + 1] if n in single else a for n, a in rows.items()})
-            for i in range(count)
-        ]
-        return {name: np.concatenate([np.atleast_1d(run[name]) for run in runs])
-                for name in runs[0]}  # fmt: skip
+        """Outputs of prepared rows."""
+        return run_rows(self._run_typed, self.inputs, rows)
 
-    def _run_once(self, rows: Mapping[str, Array]) -> dict[str, Array]:
-        ranks = {spec.name: len(spec.shape or ()) for spec in self.inputs}
-        return self._session.run({
-            name: self._typed(name, array if array.ndim == ranks[name] else array[0])
-            for name, array in rows.items()
-        })  # fmt: skip
+    def _run_typed(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        return self._session.run({name: self._typed(name, a) for name, a in feeds.items()})
 
     def _answer(self, outputs: Mapping[str, Array], seen: Seen, index: int, of: int = 1) -> Answer:
         """The answer for one row of several; outputs without that many rows are all of theirs."""

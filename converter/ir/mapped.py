@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,9 @@ import onnx_ir
 
 _UNMAPPED_FROM = 1 << 20
 """Bytes from which a weight isn't kept mapped: of less, mapping it again takes too long."""
+
+
+_LOADING = Lock()
 
 
 class Mapped(onnx_ir.ExternalTensor):
@@ -26,6 +30,12 @@ class Mapped(onnx_ir.ExternalTensor):
 
     def __array__(self, dtype: Any = None) -> np.ndarray[Any, Any]:
         return self.numpy().__array__(dtype)
+
+    def _load(self) -> None:
+        """Once, whichever threads look at it at a time: steps and the cache do."""
+        with _LOADING:
+            if self._array is None:
+                onnx_ir.ExternalTensor._load(self)  # type: ignore[no-untyped-call]
 
     def _opened(self) -> Mapped:
         """Itself where it is small, else another of the same bytes, which nobody keeps."""

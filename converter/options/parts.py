@@ -21,6 +21,23 @@ if TYPE_CHECKING:
 OF_ALL = ("flow", "out", "overwrite", "keep_going", "dry_run", "offline", "cache")
 """Options of a whole run, which no part has for itself."""
 
+OF_ONE = (
+    *(
+        "weights",
+        "weights_key",
+        "args",
+        "kwargs",
+        "inputs",
+        "outputs",
+        "dims",
+        "batch",
+        "signature",
+    ),
+    *("fix", "submodule", "task", "samples", "samples_pattern", "calibration_samples", "labels"),
+    *("label_names", "metric", "preparation", "answer"),
+)
+"""Options that say what a model is, what it is fed, and what it means; and all of ``image_``."""
+
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _TAKEN = {NAME, *REPORT, STEPS, "serving", "readme.md"}
 """What lies beside the parts' folders."""
@@ -74,6 +91,23 @@ def require_parts(
                 f"{where}, part {name}: {', '.join(wrong)} is of the whole run",
                 hint=f"Write it beside {key}.",
             )
+
+
+def require_of_all(options: Mapping[str, Any], source: str, told: str) -> None:
+    """Refuses options that are of one model where ``source`` is several, which ``told`` lists.
+
+    Raises:
+        UsageError: There are some.
+    """
+    wrong = [name for name, value in options.items() if value not in (None, [], {})
+             and (name in OF_ONE or name.startswith("image_"))]  # fmt: skip
+    if wrong:
+        names = ", ".join(name.replace("_", "-") for name in wrong)
+        raise UsageError(
+            f"{names} can't be of several models at once, and {source} is {told}",
+            hint="Write a recipe whose parts have each its own; modelyard zoo show names the one "
+            "that joins them.",
+        )
 
 
 def named(error: ModelyardError, part: str) -> ModelyardError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -30,6 +30,7 @@ class Recipe:
         values: Fields of :class:`converter.options.request.Request`, the inputs' paths absolute.
         variables: The names that its variables have.
         read: Every file that says something of it, with its text.
+        flow_places: Where a file has each step of its flow: ``r.yaml, line 12``.
     """
 
     path: Path
@@ -37,6 +38,7 @@ class Recipe:
     values: dict[str, Any]
     variables: frozenset[str]
     read: Mapping[Path, str]
+    flow_places: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -44,8 +46,13 @@ class _Level:
     """A document of a chain: what it says, and for messages where."""
 
     file: YamlFile
+    number: int
     values: dict[str, Any]
     where: str
+
+    def places(self, key: str) -> list[str]:
+        """Where the file has each item of a list."""
+        return [f"{self.file.path}, line {line}" for line in self.file.lines(self.number, key)]
 
 
 class RecipeFile:
@@ -114,6 +121,7 @@ class RecipeFile:
             made,
             frozenset(variables.known),
             {level.file.path.resolve(): level.file.text for level in chain},
+            next((level.places("flow") for level in chain if "flow" in level.values), ()),
         )
 
     def _chain(self, number: int, variables: Variables) -> list[_Level]:
@@ -125,7 +133,7 @@ class RecipeFile:
             if "vars" in values:
                 variables.declare(values.pop("vars"), file.texts(number, "vars"), where)
             base = values.pop("extends", None)
-            found.append(_Level(file, values, where))
+            found.append(_Level(file, number, values, where))
             if base is None:
                 return found
             base = variables.fill(base, where)

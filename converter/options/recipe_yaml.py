@@ -74,6 +74,14 @@ class YamlFile:
                 return {k.value: v.value for k, v in node.value if isinstance(v, scalars)}
         return {}
 
+    def lines(self, number: int, key: str) -> list[int]:
+        """The line of each item of a document's list ``key``; that of what stands there instead."""
+        for name, node in self._nodes[number].value:
+            if name.value == key:
+                items = node.value if isinstance(node, yaml.SequenceNode) else [node]
+                return [item.start_mark.line + 1 for item in items]
+        return []
+
 
 def plain_scalar(text: str) -> Any:
     """The number, boolean or null that ``text`` is in YAML; else the text."""

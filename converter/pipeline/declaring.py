@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
+from converter.errors import UsageError
 from converter.ir.model import Model
 from converter.options.request import Request
 from converter.options.resolved import tells_of_images
@@ -16,6 +17,8 @@ from converter.preparation.declared import (
     Declaration,
     Picture,
     Prepare,
+    Sound,
+    State,
     classes_of,
     sentence_of,
 )
@@ -59,6 +62,7 @@ def _filled(request: Request, model: Model, known: Sequence[Prepare]) -> Declara
     suggested, unused = said.fitting("prepare", model.inputs)
     written = shaped(request.preparation, model.inputs)
     prepare, notes = filled("prepare", written, [*known, *suggested], model.inputs)
+    _require_states(prepare, model)
     meanings, more = said.fitting("answer", model.outputs)
     named = {item.output for item in meanings}
     meanings += (item for item in classes_of(model.outputs) if item.output not in named)
@@ -71,6 +75,18 @@ def _filled(request: Request, model: Model, known: Sequence[Prepare]) -> Declara
         said_of_values = request.image_scale is not None or request.image_mean or request.image_std
         told += [UNSAID] * (not said_of_values)
     return Declaration(prepare=prepare, answer=answer, notes=tuple(told))
+
+
+def _require_states(prepare: Sequence[Prepare], model: Model) -> None:
+    """Refuses a state that no output is the next of, and one without windows to go along."""
+    outputs = [spec.name for spec in model.outputs]
+    states = [item for item in prepare if isinstance(item, State)]
+    wrong = [f"prepare (state): the model has no output {item.next}; it has {', '.join(outputs)}"
+             for item in states if item.next not in outputs]  # fmt: skip
+    if states and not any(isinstance(item, Sound) for item in prepare):
+        wrong.append("prepare (state): it goes from window to window of a sound, and none is there")
+    if wrong:
+        raise UsageError("what is prepared and answered isn't right", details=wrong)
 
 
 def _is_plain(picture: Picture) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from converter import plugins
@@ -21,6 +22,7 @@ from converter.pipeline.declaring import declaration_of
 from converter.pipeline.outcome import Outcome
 from converter.preparation.flow import combinations, flow_of
 from converter.preparation.flows import Flow, Part
+from converter.preparation.prepared import run_rows
 from converter.preparation.stages import Item, Stages
 from converter.protocols.emitter import Artifact
 from converter.protocols.flow import Example
@@ -43,8 +45,8 @@ def examples_of(outcomes: Sequence[Outcome], whole: Whole) -> list[Example]:
     """The files that a flow is asked about: those that its first part's samples were made of."""
     first = flow_of(whole.request.flow, [o.part for o in outcomes])[0].part
     outcome = next(outcome for outcome in outcomes if outcome.part == first)
-    files = outcome.run.result("samples").files[:FILES]
-    return [Example(path, name) for path, name in files]
+    samples = outcome.run.result("samples")
+    return [Example(path, name, kind=samples.kind) for path, name in samples.files[:FILES]]
 
 
 def check_flow(
@@ -66,9 +68,9 @@ def check_flow(
     found = combinations(made)
     examples = examples_of(outcomes, whole)
     if not examples:
-        why = f"{steps[0]['part']} has no pictures as samples, which its flow would take"
+        why = f"{steps[0]['part']} has no files as samples, which its flow would take"
         return [(together, unjudged(FLOW, why)) for together in found], []
-    items = [Item("picture", example.path, example.name) for example in examples]
+    items = [Item(example.kind, example.path, example.name) for example in examples]
     sources = {outcome.part: _session(outcome) for outcome in outcomes}
     told = _answers(steps, outcomes, sources, items)
     gates = []
@@ -121,7 +123,7 @@ def _answers(
         session = sessions[outcome.part]
         stored = [{"name": spec.name, "dtype": spec.dtype} for spec in session.inputs]
         stages = Stages({**declared, "stored": stored}, outcome.work.output)
-        parts[outcome.part] = Part(stages, session.run)
+        parts[outcome.part] = Part(stages, partial(run_rows, session.run, session.inputs))
     flow = Flow(steps, parts)
     return [flow.ask(item) for item in items]
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _ABLE = (Picture, Classes, Boxes, Embedding)
 """What operators do."""
 
-_PLACELESS = ("numbers", "text", "series")
+_PLACELESS = ("numbers", "text", "series", "segments")
 """Answers made outside that hang on no place in a picture: what does needs it resized there."""
 
 _OUTSIDE = {
@@ -43,6 +43,7 @@ _OUTSIDE = {
     "sound": "decoding sounds, resampling them and cutting windows",
     "row": "reading tables",
     "constant": "giving inputs that are the same for all files",
+    "state": "giving a window of a sound what the one before left",
 }
 
 

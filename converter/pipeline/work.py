@@ -28,6 +28,7 @@ from converter.runtime.frameworks import theirs
 
 if TYPE_CHECKING:
     from converter.ir.model import Model
+    from converter.preparation.joins import Joins
 
 SIZES = "sizes"
 """The key in :attr:`Model.source` of sizes for free dimensions, where a source suggests some."""
@@ -47,6 +48,7 @@ class Work:
         given: The fields of the request that the user gave.
         handle: On the source, where it may be open already.
         part: The part of the output that it is; empty where there are no parts.
+        joins: What a flow asks of the parts; None where nothing joins them.
     """
 
     request: Request
@@ -58,6 +60,7 @@ class Work:
     given: frozenset[str] = frozenset()
     handle: OpenSource | None = None
     part: str = ""
+    joins: Joins | None = None
 
     @property
     def name(self) -> str:

@@ -221,6 +221,24 @@ class Constant(_Data):
     value: float = 0.0
 
 
+class State(_Data):
+    """An input that goes from window to window of a sound: the first gets what it is at the start,
+    each other what the model gave for the window before. Windows run one by one then, in order.
+
+    Attributes:
+        input: The model's input.
+        next: The output that is the next window's.
+        shape, dtype, value: What it is at the start.
+    """
+
+    kind: Literal["state"] = "state"
+    input: str
+    next: str
+    shape: tuple[int, ...]
+    dtype: str = "float32"
+    value: float = 0.0
+
+
 class Classes(_Data):
     """An output's last axis has a value for each class.
 
@@ -372,6 +390,50 @@ class Series(_Data):
     trim: int = Field(default=0, ge=0)
 
 
+class Segments(_Data):
+    """Where along a sound a probability is high: segments, in seconds.
+
+    One begins where the probability reaches ``threshold``, and ends where it fell below ``release``
+    for ``pause``. Values are along a sound as a :class:`Series` has them. The rules are those of
+    Silero VAD's ``get_speech_timestamps``.
+
+    Attributes:
+        output: The model's output.
+        rate: Steps a second.
+        column: Which of a step's values it is.
+        activation: What makes probabilities of the values.
+        trim: Steps at each end of a window that the next one has, too: cut off.
+        threshold: The probability that begins a segment.
+        release: The one below which it may end; None for .15 below ``threshold``.
+        least: Seconds; what isn't longer is left out.
+        pause: Seconds below ``release`` that end a segment.
+        pad: Seconds that a segment gets at each end; of two that are nearer, half of the gap.
+        longest: Seconds of the longest segment, ``pad`` included: a longer one is cut in its
+            longest pause, or there; None for any.
+    """
+
+    kind: Literal["segments"] = "segments"
+    output: str
+    rate: float = Field(gt=0)
+    column: int = Field(default=0, ge=0)
+    activation: Literal["", "softmax", "sigmoid"] = ""
+    trim: int = Field(default=0, ge=0)
+    threshold: float = Field(default=0.5, gt=0, le=1)
+    release: float | None = Field(default=None, gt=0, le=1)
+    least: float = Field(default=0.25, ge=0)
+    pause: float = Field(default=0.1, ge=0)
+    pad: float = Field(default=0.03, ge=0)
+    longest: float | None = Field(default=None, gt=0)
+
+    @model_validator(mode="after")
+    def _ends_below_where_it_begins(self) -> Self:
+        if self.release is not None and self.release > self.threshold:
+            raise ValueError("release is the lower threshold, and larger than threshold")
+        if self.longest is not None and self.longest <= 2 * self.pad + 1 / self.rate:
+            raise ValueError("longest has no room for a step between its pads")
+        return self
+
+
 class Masks(_Data):
     """An output has a value for each class and pixel, or each pixel's class; told in the picture's
     own size.
@@ -428,9 +490,20 @@ class Limits(_Data):
     files: int = 64
 
 
-Prepare = Annotated[Picture | Sentence | Sound | Row | Constant, Field(discriminator="kind")]
+Prepare = Annotated[
+    Picture | Sentence | Sound | Row | Constant | State, Field(discriminator="kind")
+]
 Meaning = Annotated[
-    Classes | Boxes | Regions | Numbers | Embedding | Spelled | Series | Masks | Keypoints,
+    Classes
+    | Boxes
+    | Regions
+    | Numbers
+    | Embedding
+    | Spelled
+    | Series
+    | Segments
+    | Masks
+    | Keypoints,
     Field(discriminator="kind"),
 ]
 

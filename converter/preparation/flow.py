@@ -3,22 +3,46 @@
 flow:
   - part: detect                              # takes the file
   - {part: read, each: detect.boxes}          # takes each box that it found, cut out
-  - {part: name, each: detect.boxes, when: {kind: cat}}
+  - {part: kind, each: detect.boxes, when: {detect: animal}}
+  - {part: name, each: detect.boxes, when: {kind: {label: cat, above: 0.8}}}
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from converter.errors import UsageError
 
 _Kind = TypeVar("_Kind")
 
-_FANS = ("boxes",)
-"""What of an answer a step may be done for each of."""
+_FANS = ("boxes", "segments")
+"""What of an answer a step may be done for each of: of a picture, of a sound."""
+
+
+class When(BaseModel):
+    """What an earlier step has to say; all that is given of it.
+
+    Attributes:
+        label: The best class's.
+        above, below: What its score, or its number, has to be above and below.
+        number: Which of several numbers that is.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    label: str = ""
+    above: float | None = None
+    below: float | None = None
+    number: str = ""
+
+    @model_validator(mode="after")
+    def _asks_for_something(self) -> Self:
+        if not self.label and self.above is None and self.below is None:
+            raise ValueError("give a label, above or below")
+        return self
 
 
 class FlowStep(BaseModel):
@@ -28,10 +52,11 @@ class FlowStep(BaseModel):
         part: Which part.
         name: What the answer calls it; the part's own name where nothing is said.
         each: ``STEP.boxes``: it is done for each box that an earlier step found, cut out of the
-            picture; else once, with the file.
-        when: Earlier steps, and the label that the best class of each has to have, or it isn't
-            done.
-        most: Boxes that it is done for, the first ones.
+            picture; ``STEP.segments``: for each segment, cut out of the sound; else once, with the
+            file.
+        when: Earlier steps, and the label that the best class of each has to have, or more, or it
+            isn't done. The step that it is done for each of stands for the box or segment itself.
+        most: Boxes or segments that it is done for, the first ones.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -39,12 +64,21 @@ class FlowStep(BaseModel):
     part: str
     name: str = ""
     each: str = ""
-    when: dict[str, str] = {}
+    when: dict[str, str | When] = {}
     most: int = Field(default=1000, ge=1)
 
 
+def place_of(number: int, places: Sequence[str]) -> str:
+    """``r.yaml, line 12, step 2``, of a step's index; without the line where nobody knows it."""
+    step = f"step {number + 1}"
+    return f"{places[number]}, {step}" if number < len(places) else step
+
+
 def flow_of(
-    written: Sequence[Any], parts: Collection[str], where: str = "the request"
+    written: Sequence[Any],
+    parts: Collection[str],
+    where: str = "the request",
+    places: Sequence[str] = (),
 ) -> tuple[FlowStep, ...]:
     """The steps of a flow.
 
@@ -52,6 +86,7 @@ def flow_of(
         written: As people wrote it.
         parts: The names of the parts.
         where: What it is from, for messages.
+        places: Where its file has each step, for messages.
 
     Raises:
         UsageError: A part isn't there, a step stands before what it needs, two have one name, or a
@@ -59,17 +94,18 @@ def flow_of(
     """
     steps: list[FlowStep] = []
     problems: list[str] = [] if isinstance(written, list) else ["it is no list of steps"]
-    for number, item in enumerate(written if isinstance(written, list) else (), 1):
+    later = list(map(_called, written)) if isinstance(written, list) else []
+    for number, item in enumerate(written if isinstance(written, list) else ()):
+        place = place_of(number, places)
         try:
             step = FlowStep.model_validate({"part": item} if isinstance(item, str) else item)
         except ValidationError as error:
             problems += (
-                f"step {number}: {'.'.join(map(str, one['loc']))}: {one['msg']}"
-                for one in error.errors()
+                f"{place}: {'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()
             )
             continue
         step = step.model_copy(update={"name": step.name or step.part})
-        problems += (f"step {number}: {text}" for text in _wrong(step, steps, parts))
+        problems += (f"{place}: {text}" for text in _wrong(step, steps, parts, later[number:]))
         steps.append(step)
     idle = set(parts) - {step.part for step in steps} if not problems else ()
     problems += (f"the part {name} is of no step" for name in sorted(idle))
@@ -78,8 +114,16 @@ def flow_of(
     return tuple(steps)
 
 
-def _wrong(step: FlowStep, before: Sequence[FlowStep], parts: Collection[str]) -> list[str]:
-    """What is wrong with a step, by those before it."""
+def _called(written: Any) -> Any:
+    """What a step is called, as far as that can be told before it is read."""
+    return (written.get("name") or written.get("part")) if isinstance(written, dict) else written
+
+
+def _wrong(
+    step: FlowStep, before: Sequence[FlowStep], parts: Collection[str], later: Sequence[Any]
+) -> list[str]:
+    """What is wrong with a step, by those before it; ``later``: what it and those behind it are
+    called."""
     known = {item.name: item for item in before}
     found = []
     if step.part not in parts:
@@ -87,16 +131,24 @@ def _wrong(step: FlowStep, before: Sequence[FlowStep], parts: Collection[str]) -
     if step.name in known:
         found.append(f"an earlier step is called {step.name}, too: give it another name")
     owner, _, key = step.each.partition(".")
+    if back := [name for name in (owner, *step.when) if name not in known and name in later]:
+        found.append(
+            f"it needs {back[0]}, which is {'itself' if back[0] == step.name else 'a later step'}: "
+            "steps are done in order, and none goes back"
+        )
+        return found
     if step.each and (owner not in known or key not in _FANS):
-        ways = [f"{name}.boxes" for name, item in known.items() if not item.each]
+        ways = [f"{name}.{one}" for name, item in known.items() if not item.each for one in _FANS]
         found.append(f"each is {step.each}; it is one of {', '.join(ways) or 'no earlier step'}")
     elif step.each and known[owner].each:
-        found.append(f"each is {step.each}, and {owner} is done for each box itself")
+        found.append(
+            f"each is {step.each}, and {owner} is done for each of {known[owner].each} itself"
+        )
     for name in step.when:
         if name not in known:
             found.append(f"when names {name}, which is no earlier step")
         elif known[name].each not in ("", step.each):
-            found.append(f"when names {name}, which is done for other boxes")
+            found.append(f"when names {name}, which is done for each of {known[name].each}")
     return found
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from converter.preparation.stages import Item, Stages, open_picture
+from converter.preparation.stages import Item, Stages, as_wave, decoded, open_picture
 
 Array = np.ndarray[Any, Any]
 Arrays = dict[str, Array]
@@ -53,45 +53,47 @@ class Flow:
         self._steps, self._parts = steps, parts
 
     def ask(self, item: Item) -> dict[str, Any]:
-        """The answer to a file: of each step by its name; of one that is done for each box, with
-        the box.
+        """The answer to a file: of each step by its name; of one that is done for each box or
+        segment, with that.
 
         Raises:
             StageError: The file can't be prepared.
         """
         told: dict[str, Any] = {}
-        picture: Any = None
+        whole: Any = None
         for step in self._steps:
             part, each = self._parts[step["part"]], step["each"]
             if not each:
                 if _holds(step["when"], told, {}):
                     told[step["name"]] = self._one(part, item)
                 continue
-            if picture is None:
-                picture = _opened(item)
+            if whole is None:
+                whole = _opened(item)
             owner, _, key = each.partition(".")
             found = told.get(owner, {}).get(key, [])
-            chosen = [box for box in found if _holds(step["when"], told, box)][: step["most"]]
-            crops = [
-                Item("picture", picture.crop(_bounds(box["box"], picture.size)), item.name)
-                for box in chosen
-            ]
-            for box, answer in zip(chosen, self._several(part, crops), strict=True):
-                box[step["name"]] = answer
+            chosen = [one for one in found if _holds(step["when"], told, {**one, owner: one})]
+            chosen = chosen[: step["most"]]
+            cuts = [_cut(whole, one, item) for one in chosen]
+            for one, answer in zip(chosen, self._several(part, cuts), strict=True):
+                one[step["name"]] = answer
         return told
 
     def _one(self, part: Part, item: Item) -> dict[str, Any]:
         feeds, seen = part.stages.prepare(item)
-        return part.stages.answer(part.run(feeds), seen)
+        return part.stages.answer(part.stages.run(part.run, feeds), seen)
 
     def _several(self, part: Part, items: Sequence[Item]) -> Iterator[dict[str, Any]]:
-        """The answers to pictures, those of one shape together where the model takes batches."""
+        """The answers to parts of a file, those of one row and one shape together where the model
+        takes batches."""
         prepared = [part.stages.prepare(item) for item in items]
         answers: list[dict[str, Any]] = [{}] * len(items)
-        for group in _groups([feeds for feeds, _ in prepared], BATCH if part.batched else 1):
+        rows = all(len(array) == 1 for feeds, _ in prepared for array in feeds.values())
+        batch = BATCH if part.batched and rows and not part.stages.in_turn else 1
+        for group in _groups([feeds for feeds, _ in prepared], batch):
             first = prepared[group[0]][0]
-            joined = {n: np.concatenate([prepared[i][0][n] for i in group]) for n in first}
-            outputs = part.run(joined)
+            if len(group) > 1:
+                first = {n: np.concatenate([prepared[i][0][n] for i in group]) for n in first}
+            outputs = part.stages.run(part.run, first)
             for row, number in enumerate(group):
                 own = {
                     name: array[row : row + 1] if len(group) > 1 else array
@@ -102,9 +104,24 @@ class Flow:
 
 
 def _opened(item: Item) -> Any:
-    """Pillow's image of a picture."""
+    """Pillow's image of a picture; a sound as it is, and its samples a second.
+
+    Raises:
+        StageError: It can't be read, or is neither.
+    """
+    if item.kind == "sound":
+        return decoded(item.data, item.name)
     file = BytesIO(item.data) if isinstance(item.data, bytes) else item.data
     return open_picture(file, item.name)
+
+
+def _cut(whole: Any, one: Known, item: Item) -> Item:
+    """A box of a picture, or a segment of a sound, as a file of its own."""
+    if item.kind != "sound":
+        return Item("picture", whole.crop(_bounds(one["box"], whole.size)), item.name)
+    wave, rate = whole
+    first, last = (round(one[end] * rate) for end in ("start", "end"))
+    return Item("sound", as_wave(wave[first : max(last, first + 1)], rate), item.name)
 
 
 def _groups(feeds: Sequence[Arrays], most: int) -> list[list[int]]:
@@ -119,16 +136,44 @@ def _groups(feeds: Sequence[Arrays], most: int) -> list[list[int]]:
     return [group for known in groups.values() for group in known]
 
 
-def _holds(when: Mapping[str, str], told: Known, box: Known) -> bool:
-    """Whether the best class of each of these steps is that."""
-    return all(_label(box.get(name, told.get(name))) == label for name, label in when.items())
+def _holds(when: Known, told: Known, one: Known) -> bool:
+    """Whether each of these steps says that: of the box or segment ``one``, or else of the file."""
+    return all(_says(one.get(name, told.get(name)), asked) for name, asked in when.items())
+
+
+def _says(answer: Any, asked: Any) -> bool:
+    if isinstance(asked, str):
+        return _label(answer) == asked
+    value = _number(answer, asked["number"])
+    low, high = asked["above"], asked["below"]
+    return (
+        (not asked["label"] or _label(answer) == asked["label"])
+        and (low is None or (value is not None and value > low))
+        and (high is None or (value is not None and value < high))
+    )
+
+
+def _best(answer: Any) -> Known:
+    """The best class of an answer; what it says itself where it is a box."""
+    found = (answer or {}).get("classes") or [answer or {}]
+    best: Known = found[0] if isinstance(found[0], Mapping) else {}
+    return best
 
 
 def _label(answer: Any) -> str:
     """The best class of an answer; empty where it has none."""
-    classes = (answer or {}).get("classes") or [{}]
-    best = classes[0]
-    return str(best.get("label", best.get("index", "")))
+    return str(_best(answer).get("label", _best(answer).get("index", "")))
+
+
+def _number(answer: Any, name: str) -> float | None:
+    """An answer's number of that name, or its one; else its score, the best class's where it has
+    classes."""
+    numbers = (answer or {}).get("numbers")
+    if numbers is None:
+        return _best(answer).get("score")
+    values = numbers if isinstance(numbers, Mapping) else dict(enumerate(numbers))
+    found = values.get(name) if name else next(iter(values.values()), None)
+    return found if isinstance(found, (int, float)) else None
 
 
 def _bounds(box: Sequence[float], size: tuple[int, int]) -> tuple[int, int, int, int]:

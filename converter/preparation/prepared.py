@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from converter.errors import DependencyError, UsageError
+from converter.ir.model import TensorSpec
 from converter.preparation import stages
 
 Array = np.ndarray[Any, Any]
@@ -29,6 +30,33 @@ def told() -> Iterator[None]:
         raise UsageError(str(error), hint=error.hint) from error
     except stages.MissingPackage as error:
         raise DependencyError(str(error), hint=f"pip install {error.name}") from error
+
+
+def run_rows(
+    run: stages.Run, inputs: Sequence[TensorSpec], rows: Mapping[str, Array]
+) -> dict[str, Array]:
+    """Outputs of prepared rows; of a model without a batch, of the one row. A model that takes one
+    row at a time runs on each.
+
+    Args:
+        run: What runs the model.
+        inputs: The model's.
+        rows: Arrays by input, with the batch first.
+    """
+    ranks = {spec.name: len(spec.shape or ()) for spec in inputs}
+
+    def once(part: Mapping[str, Array]) -> Mapping[str, Array]:
+        return run({n: a if a.ndim == ranks[n] else a[0] for n, a in part.items()})
+
+    count = max(array.shape[0] if array.ndim else 1 for array in rows.values())
+    single = {spec.name for spec in inputs if (spec.shape or ())[:1] == (1,)}
+    single &= {name for name, array in rows.items() if array.shape[:1] == (count,)}
+    if count == 1 or not single:
+        return dict(once(rows))
+    runs = [
+        once({n: a[i : i + 1] if n in single else a for n, a in rows.items()}) for i in range(count)
+    ]
+    return {name: np.concatenate([np.atleast_1d(one[name]) for one in runs]) for name in runs[0]}
 
 
 def picture_array(

@@ -19,7 +19,7 @@ import re
 import struct
 import zlib
 from base64 import b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from email.parser import BytesParser
 from importlib import import_module
@@ -36,6 +36,9 @@ Array = np.ndarray[Any, Any]
 Arrays = dict[str, Array]
 Known = Mapping[str, Any]
 """A part of a declaration."""
+
+Run = Callable[[Mapping[str, Array]], Mapping[str, Array]]
+"""Outputs by name of inputs by name."""
 
 FORMATS = ("JPEG", "PNG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
 """What picture files hold, in Pillow's words. It knows more, told by content alone: of an EPS, for
@@ -230,10 +233,38 @@ class Stages:
             kinds = " or ".join(self.kinds) or "arrays"
             raise StageError(f"the model takes {kinds}, and a {item.kind} came")
         for known in self.declared["prepare"]:
-            if known["kind"] == "constant":
+            if known["kind"] in ("constant", "state"):
                 feeds[known["input"]] = np.full(known["shape"], known["value"], known["dtype"])
         feeds = {name: self._as_stored(name, array) for name, array in feeds.items()}
         return feeds, Seen(seen.size, seen.scale, seen.offset, seen.seconds, feeds)
+
+    @property
+    def in_turn(self) -> bool:
+        """Whether a file's windows run one by one, since each needs what the one before gave."""
+        return any(known["kind"] == "state" for known in self.declared["prepare"])
+
+    def run(self, run: Run, feeds: Arrays) -> Mapping[str, Array]:
+        """The model's outputs for a file that was prepared.
+
+        Args:
+            run: What runs the model.
+            feeds: The file's arrays.
+        """
+        states = [known for known in self.declared["prepare"] if known["kind"] == "state"]
+        if not states:
+            return run(feeds)
+        known = next(known for known in self.declared["prepare"] if known["kind"] == "sound")
+        along, feeds, found = (known["input"], known.get("mask")), dict(feeds), []
+        for row in range(len(feeds[known["input"]])):
+            found.append(run({n: a[row : row + 1] if n in along else a for n, a in feeds.items()}))
+            for state in states:
+                left = self._as_real(state["next"], found[-1][state["next"]])
+                feeds[state["input"]] = self._as_stored(state["input"], left)
+        last = {state["next"] for state in states}
+        return {
+            name: array if name in last else np.concatenate([np.atleast_1d(f[name]) for f in found])
+            for name, array in found[-1].items()
+        }
 
     def _as_stored(self, name: str, array: Array) -> Array:
         """In the type of the artifact's own input."""
@@ -512,10 +543,23 @@ def read_sound(
     Raises:
         StageError: It can't be read, is empty, or too long.
     """
-    soundfile, soxr = _library("soundfile"), _library("soxr")
+    soxr = _library("soxr")
+    wave, rate = decoded(data, name, longest)
+    mono = wave.mean(axis=1, dtype=np.float32)
+    if rate != known["rate"]:
+        mono = soxr.resample(mono, rate, known["rate"], quality="HQ")
+    if known["normalize"]:  # as Wav2Vec2's feature extractor does
+        mono = (mono - mono.mean()) / np.sqrt(mono.var() + 1e-7)
+    return np.ascontiguousarray(mono, np.float32), len(wave) / rate
+
+
+def decoded(data: Any, name: str, longest: float | None = None) -> tuple[Array, int]:
+    """A sound as it is, float32, [samples, channels], and its samples a second; as
+    :func:`read_sound`."""
+    soundfile = _library("soundfile")
     try:
         with soundfile.SoundFile(BytesIO(data) if isinstance(data, bytes) else data) as file:
-            rate, seconds = file.samplerate, file.frames / file.samplerate
+            seconds = file.frames / file.samplerate
             if longest is not None and seconds > longest:
                 raise StageError(
                     f"{name} is {seconds:,.0f} seconds long, and at most {longest:,.0f} are taken",
@@ -530,12 +574,14 @@ def read_sound(
         raise StageError(f"{name} can't be read as a sound: {_one_line(error)}") from error
     if not len(wave):
         raise StageError(f"{name} holds no sound")
-    mono = wave.mean(axis=1, dtype=np.float32)
-    if rate != known["rate"]:
-        mono = soxr.resample(mono, rate, known["rate"], quality="HQ")
-    if known["normalize"]:  # as Wav2Vec2's feature extractor does
-        mono = (mono - mono.mean()) / np.sqrt(mono.var() + 1e-7)
-    return np.ascontiguousarray(mono, np.float32), seconds
+    return wave, file.samplerate
+
+
+def as_wave(wave: Array, rate: int) -> bytes:
+    """Samples, [samples, channels], as a WAV file of float32."""
+    file = BytesIO()
+    _library("soundfile").write(file, wave, rate, format="WAV", subtype="FLOAT")
+    return file.getvalue()
 
 
 def _check_sound(file: Any, name: str, longest: float | None) -> None:
@@ -934,16 +980,77 @@ def text(known: Known, outputs: Mapping[str, Array], seen: Seen) -> dict[str, An
 
 def series(known: Known, outputs: Mapping[str, Array], seen: Seen) -> dict[str, Any]:
     """Values along a sound: windows joined, what they share cut off."""
-    values = outputs[known["output"]]
-    names, rate = known["names"], known["rate"]
-    width = len(names) or (values.shape[-1] if values.ndim > 2 else 1)
-    trim = known["trim"]
+    names, rows = known["names"], along_sound(known, outputs[known["output"]], seen)
+    told = rows[:, 0].tolist() if rows.shape[1] == 1 else rows.tolist()
+    return {known["name"]: {"rate": known["rate"], **({"names": list(names)} if names else {}),
+                            "values": told}}  # fmt: skip
+
+
+def along_sound(known: Known, values: Array, seen: Seen) -> Array:
+    """A sound's values, [steps, values], of those of its windows."""
+    trim, names = known["trim"], known.get("names")
+    width = len(names or ()) or (values.shape[-1] if values.ndim > 2 else 1)
     if values.ndim > 2:
         values = values[:, trim : values.shape[1] - trim]
-    rows = values.reshape(-1, width)[: math.ceil(seen.seconds * rate) or None]
-    told = rows[:, 0].tolist() if width == 1 else rows.tolist()
-    return {known["name"]: {"rate": rate, **({"names": list(names)} if names else {}),
-                            "values": told}}  # fmt: skip
+    return values.reshape(-1, width)[: math.ceil(seen.seconds * known["rate"]) or None]
+
+
+def segments(known: Known, outputs: Mapping[str, Array], seen: Seen) -> dict[str, Any]:
+    """Where a probability is high: from and to, in seconds, and its mean there."""
+    rows = activated(along_sound(known, outputs[known["output"]], seen), known["activation"])
+    values, rate = rows[:, min(known["column"], rows.shape[1] - 1)], known["rate"]
+    end = seen.seconds or len(values) / rate
+    found = list(spans(values, known, end * rate))
+    times = padded([(a / rate, min(b / rate, end)) for a, b in found], known["pad"], end)
+    told = [
+        {"start": round(first, 4), "end": round(last, 4), "score": float(values[a:b].mean())}
+        for (first, last), (a, b) in zip(times, found, strict=True)
+    ]
+    return {"segments": told}
+
+
+def spans(values: Array, known: Known, length: float) -> Iterator[tuple[int, int]]:
+    """The steps of each segment, the last exclusive, without ``pad``; what each number of ``known``
+    does is told in ``declared.py``. The sound may end within the last step, at ``length``."""
+    rate, high, low = known["rate"], known["threshold"], known["release"]
+    low = max(high - 0.15, 0.01) if low is None else low
+    most = math.inf
+    if known["longest"] is not None:
+        most = (known["longest"] - 2 * known["pad"]) * rate - 1
+    start, quiet, pauses = -1, -1, list[tuple[int, int]]()
+    for step, value in enumerate(values.tolist()):
+        if value >= high and quiet >= 0:
+            pauses, quiet = [*pauses, (quiet, step)], -1
+        if value >= high and start < 0:
+            start = step
+        elif start >= 0 and step - start > most:
+            wide = [(a, b) for a, b in pauses if b - a > BREATH * rate]
+            cut, after = max(wide, key=lambda p: p[1] - p[0], default=(step, -1))
+            yield start, cut
+            start, quiet, pauses = after, -1, []
+        if value < low and start >= 0:
+            quiet = step if quiet < 0 else quiet
+            if step - quiet >= known["pause"] * rate:
+                if quiet - start > known["least"] * rate:
+                    yield start, quiet
+                start, quiet, pauses = -1, -1, []
+    if start >= 0 and length - start > known["least"] * rate:
+        yield start, len(values)
+
+
+BREATH = 0.098
+"""Seconds of a pause in which a segment that is too long may be cut (Silero's value)."""
+
+
+def padded(
+    found: Sequence[tuple[float, float]], pad: float, end: float
+) -> list[tuple[float, float]]:
+    """Segments in seconds, longer by ``pad`` at each end as far as there is room."""
+    ends = [0.0, *(second for pair in found for second in pair), end]
+    room = [b - a for a, b in zip(ends[::2], ends[1::2], strict=True)]
+    inner = [min(pad, gap / 2) for gap in room[1:-1]]
+    before, after = [min(pad, room[0]), *inner], [*inner, min(pad, room[-1])]
+    return [(a - b, e + f) for (a, e), b, f in zip(found, before, after, strict=False)]
 
 
 def masks(known: Known, outputs: Mapping[str, Array], seen: Seen) -> dict[str, Any]:
@@ -1010,5 +1117,6 @@ ANSWERS = {
     "embedding": embedding,
     "text": text,
     "series": series,
+    "segments": segments,
 }
 """What makes an answer of outputs, by kind."""

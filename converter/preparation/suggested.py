@@ -92,15 +92,23 @@ def _alike(item: Mapping[str, Any], known: Sequence[Mapping[str, Any]]) -> Mappi
 
 
 def shaped(written: Sequence[Mapping[str, Any]], inputs: Sequence[TensorSpec]) -> list[Said]:
-    """What was written of preparation, with what a sound's input says by its shape: how long a
-    window is, and where its channel stands."""
-    constant = {item.get("input") for item in written if item.get("kind") == "constant"}
-    return [
-        {**_of_shape(item, [spec for spec in inputs if spec.name not in constant]), **item}
-        if item.get("kind") == "sound"
-        else dict(item)
-        for item in written
-    ]
+    """What was written of preparation, with what inputs say by their shapes: of a sound how long a
+    window is, and where its channel stands; of what is the same for all files its own shape."""
+    fixed = {item.get("input") for item in written if item.get("kind") in _FIXED}
+    known = {spec.name: spec for spec in inputs}
+    made = []
+    for item in written:
+        said: Said = {}
+        if item.get("kind") == "sound":
+            said = _of_shape(item, [spec for spec in inputs if spec.name not in fixed])
+        elif item.get("kind") in _FIXED and (spec := known.get(item.get("input", ""))):
+            sizes = [side if isinstance(side, int) else 1 for side in spec.shape or ()]
+            said = {"dtype": spec.dtype, **({} if spec.shape is None else {"shape": sizes})}
+        made.append({**said, **item})
+    return made
+
+
+_FIXED = ("constant", "state")
 
 
 def _of_shape(item: Mapping[str, Any], inputs: Sequence[TensorSpec]) -> Said:

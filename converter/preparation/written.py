@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from converter.errors import UsageError
 from converter.ir.model import TensorSpec
-from converter.preparation.declared import Declaration, Meaning, Prepare
+from converter.preparation.declared import Declaration, Meaning, Prepare, State
 
 Known = TypeVar("Known", bound=BaseModel)
 
@@ -21,6 +21,9 @@ ANSWER: Mapping[str, type[BaseModel]] = {
     kind.model_fields["kind"].default: kind for kind in get_args(get_args(Meaning)[0])
 }
 """What may be written, by its kind."""
+
+_BY_SHAPE = {"sound": {"length": 1}}
+"""Fields that a model's shapes fill in, on which others hang, and a value that stands in."""
 
 _SOLE = ("input", "output")
 """Fields that may be left out where the model has one."""
@@ -54,7 +57,7 @@ def _problems(
                 hint = f"; did you mean {near[0]}?" if near else f"; it has {', '.join(known)}"
                 found.append(f"{place} ({kind}): no such key {key}{hint}")
         try:
-            kinds[kind].model_validate(dict(item))
+            kinds[kind].model_validate({**_BY_SHAPE.get(kind, {}), **item})
         except ValidationError as error:
             found += _told(f"{place} ({kind})", error, {"missing", "extra_forbidden"})
     return found
@@ -72,11 +75,18 @@ def require_declared(declared: Declaration | None) -> Declaration:
     Raises:
         UsageError: Nothing says how files become the model's inputs.
     """
-    if declared is None or not any(item.kind != "constant" for item in declared.prepare):
+    fixed = ("constant", "state")
+    if declared is None or not any(item.kind not in fixed for item in declared.prepare):
         raise UsageError(
             "--prepare server: nothing says how files become the model's inputs",
             hint="Write it under prepare: in a recipe, or give --image-size, --image-mean and "
             "--image-std, or samples of the kind that users send.",
+        )
+    if states := [item.input for item in declared.prepare if isinstance(item, State)]:
+        raise UsageError(
+            f"--prepare server: {', '.join(states)} of a window is what the one before left, and "
+            "servers run windows together",
+            hint="modelyard.load runs them in turn. Or take a model that takes a whole sound.",
         )
     return declared
 

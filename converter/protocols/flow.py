@@ -21,11 +21,13 @@ class Example:
         path: Where it lies.
         name: What messages call it.
         answer: What the sources' flow says of it; None where the check was left out.
+        kind: What it is, as :mod:`converter.preparation.stages` calls it.
     """
 
     path: Path
     name: str
     answer: Mapping[str, Any] | None = None
+    kind: str = "picture"
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,9 @@ from converter.preparation.declared import (
     Picture,
     Row,
     Sound,
+    State,
 )
-from converter.preparation.flow import FlowStep
+from converter.preparation.flow import FlowStep, When
 from converter.report import svg
 from converter.report.layerwise_error import AlongReport
 from converter.report.model import ArtifactReport, Report, TuningReport
@@ -122,9 +123,10 @@ def declared(said: Declaration | None) -> list[tuple[str, str]]:
             columns = [name for part in item.inputs for name in part.columns]
             names = ", ".join(part.name for part in item.inputs)
             lines.append((f"Rows become {names}", f"columns {_few(columns)}"))
-        elif isinstance(item, Constant):
+        elif isinstance(item, Constant | State):
             shape = "x".join(map(str, item.shape))
-            lines.append((f"{item.input} is", f"{words.number(item.value)}, {shape}"))
+            then = f"; then {item.next} of the window before" if isinstance(item, State) else ""
+            lines.append((f"{item.input} is", f"{words.number(item.value)}, {shape}{then}"))
         else:
             longest = f", at most {item.longest}" if item.longest else ""
             names = ", ".join(made.name for made in item.inputs)
@@ -141,15 +143,23 @@ def joined(flow: Sequence[FlowStep]) -> str:
     for step in flow:
         name = step.name if step.name == step.part else f"{step.name} ({step.part})"
         each = f" for each of {step.each}" if step.each else ""
-        when = ", ".join(f"{other} is {label}" for other, label in step.when.items())
+        when = ", ".join(f"{other} is {_asked(said)}" for other, said in step.when.items())
         told.append(f"{name}{each}" + (f" where {when}" if when else ""))
     return ", then ".join(told)
 
 
+def _asked(said: str | When) -> str:
+    if isinstance(said, str):
+        return said
+    limits = [f"{name} {words.number(limit)}" for name, limit in (("above", said.above),
+              ("below", said.below)) if limit is not None]  # fmt: skip
+    return " ".join([said.label, said.number, " and ".join(limits)]).strip().replace("  ", " ")
+
+
 _MEANINGS = {
     "classes": "Classes", "boxes": "Boxes", "numbers": "Numbers", "embedding": "Vector",
-    "text": "Text", "series": "Series", "masks": "Masks", "regions": "Regions",
-    "keypoints": "Points",
+    "text": "Text", "series": "Series", "segments": "Segments", "masks": "Masks",
+    "regions": "Regions", "keypoints": "Points",
 }  # fmt: skip
 
 

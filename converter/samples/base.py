@@ -56,6 +56,8 @@ class Samples(ABC):
         picture: How an image becomes the model's input, where they are images.
         label_names: Names of the classes, where known.
         files: Path and name of what they were made of, where that are users' files.
+        kind: Of these, as :mod:`converter.preparation.stages` calls it.
+        states: Inputs that go from sample to sample, and are as at the start in each of these.
         skipped: What was left out since it can't be read, and why (``--skip-bad``).
     """
 
@@ -66,6 +68,8 @@ class Samples(ABC):
     picture: Picture | None = None
     label_names: tuple[str, ...] | None = None
     files: Sequence[tuple[Path, str]] = ()
+    kind: str = "picture"
+    states: Sequence[str] = ()
     skipped: list[str] = []  # noqa: RUF012 - who skips something has a list of its own
 
     @abstractmethod

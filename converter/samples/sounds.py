@@ -1,7 +1,7 @@
 """Samples from sound files, as the ``sound`` that is declared prepares them.
 
 Where windows are the model's batch, each window is a sample; where they are not (a stretch of them
-goes through the model in order), each file is.
+goes through the model in order), each file is. A state is what it is at the start.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from converter.errors import UsageError
 from converter.files.digest import digest_of, file_digest
 from converter.ir.model import BATCH, TensorSpec
 from converter.options.request import Request
-from converter.preparation.declared import Constant, Prepare, Sound
+from converter.preparation.declared import Constant, Prepare, Sound, State
 from converter.preparation.prepared import told
 from converter.preparation.stages import Item, Stages
 from converter.preparation.suggested import shaped
@@ -43,6 +43,8 @@ class SoundSamples(Samples):
             value.
     """
 
+    kind = "sound"
+
     def __init__(
         self,
         files: Sequence[SampleFile],
@@ -57,6 +59,7 @@ class SoundSamples(Samples):
         self._prepare = _declared(inputs, request)
         self._stages = Stages({"prepare": [item.model_dump() for item in self._prepare],
                                "answer": []})  # fmt: skip
+        self.states = tuple(item.input for item in self._prepare if isinstance(item, State))
         sound = next(item for item in self._prepare if isinstance(item, Sound))
         shape = next(spec.shape or () for spec in inputs if spec.name == sound.input)
         self._sound = sound.input
@@ -70,6 +73,7 @@ class SoundSamples(Samples):
             self.label_names = label_names = classes_of(named)
         labels = labels_of_files(named, request.labels, label_names)
         self._files = list(zip(files, labels, strict=True))
+        self.files = [(file.path, file.name) for file in files]
 
     def _readable(self, files: Sequence[SampleFile]) -> list[SampleFile]:
         """The sounds that can be prepared; notes the others."""
@@ -110,7 +114,7 @@ class SoundSamples(Samples):
         found = {}
         for spec in self.inputs:
             array = feeds[spec.name]
-            if self._step and len(array) == windows and spec.name in self._along:
+            if self._step and spec.name in self._along and len(array) == windows:
                 array = array[start : start + step]
                 more = np.zeros_like(array[:1]).repeat(step - len(array), 0)
                 array = np.concatenate([array, more])
@@ -158,7 +162,7 @@ def _declared(inputs: tuple[TensorSpec, ...], request: Request) -> list[Any]:
         )
     made: tuple[Prepare, ...]
     made, _ = filled("prepare", written, (), inputs)
-    found = [item for item in made if isinstance(item, Sound | Constant)]
+    found = [item for item in made if isinstance(item, Sound | Constant | State)]
     fed = {item.input for item in found} | {getattr(item, "mask", None) for item in found}
     if missing := [spec.name for spec in inputs if spec.name not in fed]:
         raise UsageError(

@@ -105,5 +105,5 @@ class FlowPackage:
 def _uncompared(placed: Sequence[dict[str, Any]]) -> str:
     """Why nothing can be compared; empty where something can."""
     if not placed:
-        return "the first part has no pictures as samples"
+        return "the first part has no files as samples"
     return "" if any(item["expected"] for item in placed) else UNCHECKED

@@ -69,7 +69,7 @@ class InProcessSession:
                 self._interpreter.allocate_tensors()
                 self._shapes = shapes
             for name, index in self._numbers.items():
-                self._interpreter.set_tensor(index, np.ascontiguousarray(feeds[name]))
+                self._interpreter.set_tensor(index, np.asarray(feeds[name], order="C"))
             self._interpreter.invoke()
             return {name: self._output(index) for name, index in self._results.items()}
 

@@ -8,7 +8,7 @@ from typing import Any
 from converter.files.scrub import scrub
 from converter.ir.model import Model
 from converter.preparation.suggested import IMAGES, Suggested
-from parsers.coreml.opened import PROGRAM, Opened
+from parsers.coreml.opened import PROGRAM, SMALL, Opened, words
 
 _COREMLTOOLS = "com.github.apple.coremltools."
 _FLEXIBLE = "ShapeFlexibility"
@@ -23,7 +23,7 @@ def facts(opened: Opened, function: str | None) -> dict[str, Any]:
     found = {
         "format": "coreml",
         "framework": "Core ML",
-        "kind": "ML program" if opened.kind == PROGRAM else "neural network",
+        "kind": _kind(opened),
         "specification": opened.spec.specificationVersion,
         "function": function if len(opened.functions) > 1 else None,
         "producer": f"coremltools {version}" if version else None,
@@ -38,6 +38,14 @@ def facts(opened: Opened, function: str | None) -> dict[str, Any]:
         "metadata": {key: text for key, text in metadata.items() if _is_short(key, text)},
     }
     return {key: scrub(value) for key, value in found.items() if value}
+
+
+def _kind(opened: Opened) -> str:
+    if opened.kind in SMALL:
+        return words(opened.kind)
+    if opened.stages:
+        return f"pipeline of {len(opened.stages)} models"
+    return "ML program" if opened.kind == PROGRAM else "neural network"
 
 
 def _is_short(key: str, text: str) -> bool:
@@ -64,11 +72,11 @@ def images(told: Any) -> dict[str, str]:
     return found
 
 
-def shapes(told: Any) -> dict[str, dict[str, list[list[int]]]]:
-    """Of inputs that may have several shapes, by name: ``any of`` those listed, or each size
-    ``from`` and ``to`` which it goes; -1 is without end. Of images height and width."""
+def shapes(told: Any, *, outputs: bool = False) -> dict[str, dict[str, list[list[int]]]]:
+    """Of inputs, or outputs, that may have several shapes, by name: ``any of`` those listed, or
+    each size ``from`` and ``to`` which it goes; -1 is without end. Of images height and width."""
     found = {}
-    for feature in told.input:
+    for feature in told.output if outputs else told.input:
         kind = feature.type.WhichOneof("Type")
         if kind not in ("imageType", "multiArrayType"):
             continue
@@ -92,15 +100,18 @@ def _flexible(message: Any, flexible: str) -> dict[str, list[list[int]]]:
     return {"from": [ends[0]], "to": [ends[1]]}
 
 
-def suggested(told: Any) -> dict[str, Any]:
-    """Of a model whose only input is an image, how pictures become it, for ``Model.source``: pixels
-    as they are, in its order of colours."""
-    colours = [images(told).get(item.name) for item in told.input]
-    if colours not in (["RGB"], ["BGR"], ["GRAYSCALE"], ["GRAYSCALE_FLOAT16"]):
-        return {}
-    options = {"image_scale": 1.0} | ({"image_color": "bgr"} if colours == ["BGR"] else {})
-    origins = {"prepare (picture)": "the file's image type"}
-    return {IMAGES: options, **Suggested(origins=origins).told()}
+def suggested(model: Model, told: Any, answer: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
+    """For ``Model.source``: what outputs mean, and of a model whose only input is an image, how
+    pictures become it: pixels as they are, in its order of colours."""
+    known, origins = images(told), {}
+    colours = [known.get(spec.name) for spec in model.inputs]
+    options: dict[str, Any] = {}
+    if colours in (["RGB"], ["BGR"], ["GRAYSCALE"], ["GRAYSCALE_FLOAT16"]):
+        options = {"image_scale": 1.0} | ({"image_color": "bgr"} if colours == ["BGR"] else {})
+        origins["prepare (picture)"] = "the file's image type"
+    origins |= {f"answer ({item['kind']})": "the file's pipeline" for item in answer}
+    return {**({IMAGES: options} if options else {}),
+            **Suggested(answer=answer, origins=origins).told()}  # fmt: skip
 
 
 def describe(

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import onnx_ir
 
 from converter.ir.model import IR_VERSION, OPSET
 from parsers.coreml.reader import Reader
+
+_ML, _ML_OPSET = "ai.onnx.ml", 3
+"""The domain of trees, and the version that its operators are written in."""
 
 
 @dataclass(frozen=True)
@@ -18,22 +22,27 @@ class Imported:
     Attributes:
         graph: It, with the file's names.
         classes: Labels, by the output that holds their probabilities.
+        answer: What outputs mean besides, as people write it in a recipe.
+        notes: What its user has to know.
     """
 
     graph: onnx_ir.Model
     classes: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    answer: Sequence[Mapping[str, Any]] = ()
+    notes: Sequence[str] = ()
 
 
 def graph_of(
     reader: Reader, inputs: Sequence[onnx_ir.Value], outputs: Sequence[onnx_ir.Value]
 ) -> onnx_ir.Model:
     """All that a reader has made, as a model."""
+    uses = any(node.domain == _ML for node in reader.nodes)
     graph = onnx_ir.Graph(
         inputs,
         outputs,
         nodes=reader.nodes,
         initializers=reader.initializers,
-        opset_imports={"": OPSET},
+        opset_imports={"": OPSET, **({_ML: _ML_OPSET} if uses else {})},
         name="main",
     )
     graph.sort()

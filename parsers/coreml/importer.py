@@ -36,7 +36,7 @@ def read(path: Path) -> Model:
 
 
 def import_opened(opened: Opened, function: str | None = None) -> Imported:
-    """The graph of a program's function, or of a neural network.
+    """The graph of a program's function, of a neural network, or of a pipeline.
 
     Raises:
         UsageError: The program has no such function.
@@ -50,7 +50,11 @@ def import_opened(opened: Opened, function: str | None = None) -> Imported:
         ) from error
 
 
-def _imported(opened: Opened, function: str | None) -> Imported:
+def _imported(opened: Opened, function: str | None = None) -> Imported:
+    if opened.stages:
+        from parsers.coreml.pipeline.pipeline import import_pipeline
+
+        return import_pipeline(opened, _imported)
     if opened.kind != PROGRAM:
         from parsers.coreml.network.network import import_network
 

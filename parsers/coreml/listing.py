@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from converter.ir.listing import Listing
-from parsers.coreml.opened import PROGRAM, Opened
+from parsers.coreml.opened import PROGRAM, SMALL, Opened, words
 
 _TYPES = {
     1: ("bool", 8), 2: ("string", 0),
@@ -26,6 +26,8 @@ _COMPRESSED = "constexpr_"
 
 def listing(opened: Opened, function: str | None) -> Listing:
     """What is in an open file; of a program's functions, the one that is converted."""
+    if opened.stages:
+        return _of_stages(opened)
     described = opened.description(function)
     inputs = [_feature(item) for item in described.input]
     outputs = [_feature(item) for item in described.output]
@@ -47,6 +49,35 @@ def listing(opened: Opened, function: str | None) -> Listing:
         parameters,
         stored,
         _quantization(operations),
+    )
+
+
+def _of_stages(opened: Opened) -> Listing:
+    """Of a pipeline, all its models together; those that are no graphs by their kind."""
+    told = opened.spec.description
+    op_types: dict[str, Counter[str]] = {}
+    parameters, stored, quantization = 0, Counter[str](), Counter[str]()
+    for stage in opened.stages:
+        if stage.kind in SMALL:
+            op_types.setdefault(stage.kind, Counter())[""] += 1
+            continue
+        own = listing(stage, None)
+        parameters += own.parameters
+        stored.update(own.stored)
+        quantization.update(own.quantization)
+        for name, types in own.op_types.items():
+            op_types.setdefault(name, Counter()).update(types)
+    what = f"pipeline of {len(opened.stages)} models"
+    if opened.kind in SMALL:
+        what = words(opened.kind)
+    return Listing(
+        f"Core ML {what}, specification {opened.spec.specificationVersion}",
+        [_feature(item) for item in told.input],
+        [_feature(item) for item in told.output],
+        {name: dict(types) for name, types in op_types.items()},
+        parameters,
+        dict(stored.most_common()),
+        dict(quantization.most_common()),
     )
 
 

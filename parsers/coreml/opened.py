@@ -1,7 +1,7 @@
 """A Core ML file that was opened: its protobuf, and what kind of model it holds.
 
-Read are ML programs and neural networks. The other kinds (``Model.proto`` lists them) are no
-graphs of tensors, or are put together of several models.
+Read are ML programs, neural networks, and pipelines of these and of :data:`SMALL`. The other kinds
+(``Model.proto`` lists them) are no graphs of tensors.
 """
 
 from __future__ import annotations
@@ -18,9 +18,15 @@ from converter.files.coreml import Package, coremltools, find_parts
 PROGRAM = "mlProgram"
 NETWORKS = ("neuralNetwork", "neuralNetworkClassifier", "neuralNetworkRegressor")
 
-_PIPELINES = ("pipeline", "pipelineClassifier", "pipelineRegressor")
-_APART = "Convert the models it is made of, one by one."
-_NOT_TENSORS = "Only ML programs and neural networks are graphs of tensors."
+PIPELINES = ("pipeline", "pipelineClassifier", "pipelineRegressor")
+SMALL = ("nonMaximumSuppression", "scaler", "featureVectorizer", "arrayFeatureExtractor",
+         "glmRegressor", "glmClassifier", "treeEnsembleRegressor",
+         "treeEnsembleClassifier")  # fmt: skip
+"""The kinds that are read besides graphs of tensors, each as a pipeline of one."""
+
+_READ = (PROGRAM, *NETWORKS, *PIPELINES, *SMALL)
+_APART = "Convert the models around it one by one."
+_NOT_TENSORS = "Read are ML programs, neural networks, linear models, trees, and pipelines of them."
 
 
 @dataclass(frozen=True)
@@ -43,6 +49,19 @@ class Opened:
     def network(self) -> Any:
         """The message of a neural network, whichever of the three kinds it is."""
         return getattr(self.spec, self.kind)
+
+    @property
+    def stages(self) -> list[Opened]:
+        """The models of a pipeline, in order; itself of what is no graph; none of another."""
+        if self.kind not in PIPELINES:
+            return [self] if self.kind in SMALL else []
+        content = getattr(self.spec, self.kind)
+        pipeline = content if self.kind == "pipeline" else content.pipeline
+        names = [*pipeline.names, *map(str, range(len(pipeline.names), len(pipeline.models)))]
+        return [
+            Opened(name, self.parts, spec, spec.WhichOneof("Type") or "nothing")
+            for name, spec in zip(names, pipeline.models, strict=False)
+        ]
 
     @property
     def functions(self) -> Sequence[str]:
@@ -92,9 +111,12 @@ def open_file(path: Path) -> Opened:
     kind = spec.WhichOneof("Type")
     if kind is None:
         raise _unreadable(parts, path.name)
-    if kind != PROGRAM and kind not in NETWORKS:
-        raise _of_another_kind(path.name, spec, kind)
-    return Opened(path.name, parts, spec, kind)
+    if kind not in _READ:
+        item = Unsupported("", words(kind), "this kind of model isn't read", _NOT_TENSORS)
+        raise UnsupportedError(f"{path.name} holds {_article(words(kind))}", [item])
+    opened = Opened(path.name, parts, spec, kind)
+    _require_stages(opened)
+    return opened
 
 
 def refuse_garbage(path: Path) -> None:
@@ -144,23 +166,24 @@ def _unreadable(parts: Package, name: str) -> ModelError:
     )
 
 
-def _of_another_kind(name: str, spec: Any, kind: str) -> UnsupportedError:
-    """The error for what isn't read; of a pipeline with each of its models."""
-    if kind not in _PIPELINES:
-        item = Unsupported("", _words(kind), "this kind of model isn't read", _NOT_TENSORS)
-        return UnsupportedError(f"{name} holds {_article(_words(kind))}", [item])
-    content = getattr(spec, kind)
-    pipeline = content if kind == "pipeline" else content.pipeline
-    items = []
-    for index, stage in enumerate(pipeline.models):
-        label = pipeline.names[index] if index < len(pipeline.names) else str(index)
-        stage_kind = _words(stage.WhichOneof("Type") or "nothing")
-        items.append(Unsupported(label, stage_kind, f"part {index + 1} of a pipeline", _APART))
-    said = f"{name} holds a pipeline of {len(items)} models, which isn't read as one"
-    return UnsupportedError(said, items or [Unsupported("", "pipeline", "it is empty", _APART)])
+def _require_stages(opened: Opened) -> None:
+    """Refuses a pipeline with models that aren't read, each of them by its name."""
+    if opened.kind not in PIPELINES:
+        return
+    stages, able = opened.stages, (PROGRAM, *NETWORKS, *SMALL)
+    items = [
+        Unsupported(stage.name, words(stage.kind), f"model {index} of a pipeline", _APART)
+        for index, stage in enumerate(stages, 1)
+        if stage.kind not in able
+    ]
+    if not stages:
+        items = [Unsupported("", "pipeline", "it is empty")]
+    if items:
+        said = f"{opened.name} holds a pipeline of {len(stages)} models, not all of which are read"
+        raise UnsupportedError(said, items)
 
 
-def _words(kind: str) -> str:
+def words(kind: str) -> str:
     """``treeEnsembleClassifier`` as ``tree ensemble classifier``."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", kind).lower().replace("glm", "linear")
 

@@ -60,6 +60,12 @@ class PredictSession:
             for feature in told.input
             if feature.type.WhichOneof("Type") == "multiArrayType"
         }
+        numbers = {"doubleType": float, "int64Type": int}
+        self._numbers = {
+            feature.name: numbers[feature.type.WhichOneof("Type")]
+            for feature in told.input
+            if feature.type.WhichOneof("Type") in numbers
+        }
         self._states = {state.name for state in told.state}
         self._classes = classes
         self.inputs = model.inputs
@@ -113,6 +119,8 @@ class PredictSession:
 
     def _given(self, name: str, array: Array) -> Any:
         """An array as Core ML takes it: an image from pixels [1, channels, height, width]."""
+        if name in self._numbers:
+            return self._numbers[name](array.reshape(-1)[0])
         colour = self._images.get(name)
         if colour is None:  # older networks' arrays have no batch there
             declared = self._shapes.get(name, ())

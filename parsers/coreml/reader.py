@@ -191,6 +191,7 @@ class Reader:
         inputs: Sequence[onnx_ir.Value | None],
         attributes: Mapping[str, Attribute] | None = None,
         dtype: DataType | None = None,
+        domain: str = "",
     ) -> onnx_ir.Value:
         """The one output of a new node.
 
@@ -199,8 +200,9 @@ class Reader:
             inputs: None for those that are left out.
             attributes: By ONNX's names.
             dtype: The output's type; the first input's, unless said.
+            domain: The operator's; ONNX's own, unless said.
         """
-        return self.nodes_of(kind, inputs, 1, attributes, dtype)[0]
+        return self.nodes_of(kind, inputs, 1, attributes, dtype, domain)[0]
 
     def nodes_of(
         self,
@@ -209,10 +211,11 @@ class Reader:
         outputs: int,
         attributes: Mapping[str, Attribute] | None = None,
         dtype: DataType | None = None,
+        domain: str = "",
     ) -> Sequence[onnx_ir.Value]:
         """The outputs of a new node."""
-        name = self.names.free(self.op or kind)
-        new = onnx_ir.node(kind, inputs, attributes or {}, num_outputs=outputs, name=name)
+        name, plain = self.names.free(self.op or kind), attributes or {}
+        new = onnx_ir.node(kind, inputs, plain, domain=domain, num_outputs=outputs, name=name)
         first = next((value.dtype for value in inputs if value is not None), None)
         for index, output in enumerate(new.outputs):
             output.name = name if outputs == 1 else self.names.free(f"{name}_{index}")

@@ -75,8 +75,8 @@ class CoremlSource(FileSource):
         names = {old: new for new, old in interface.input_names.items()} | interface.output_names
         describe(model, told, names, imported.classes)
         model.source = facts(opened, function) | recorded(_states(told, interface))
-        model.source |= suggested(told)
-        self.warnings = [*self._unchecked(), *interface.notes, *warnings(told)]
+        model.source |= suggested(model, told, imported.answer)
+        self.warnings = [*self._unchecked(), *interface.notes, *imported.notes, *warnings(told)]
         return model
 
     def _open_session(

@@ -139,4 +139,4 @@ def test_names_are_the_catalogue_s() -> None:
     from zoo import catalogue
     from zoo.names import names
 
-    assert sorted(names()) == sorted(catalogue.entries())
+    assert sorted(names()) == sorted({**catalogue.entries(), **catalogue.joined()})

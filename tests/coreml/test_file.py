@@ -199,21 +199,21 @@ def _of_kind(tmp_path: Path, fill: Callable[[Any], Any]) -> Path:
     return path
 
 
-def test_a_pipeline_lists_its_models(tmp_path: Path) -> None:
+def test_a_pipeline_lists_its_models_that_arent_read(tmp_path: Path) -> None:
     def fill(spec: Any) -> None:
-        for kind in ("neuralNetwork", "treeEnsembleClassifier"):
+        for kind in ("neuralNetwork", "supportVectorClassifier"):
             getattr(spec.pipelineClassifier.pipeline.models.add(), kind).SetInParent()
-        spec.pipelineClassifier.pipeline.names.extend(["net", "trees"])
+        spec.pipelineClassifier.pipeline.names.extend(["net", "svm"])
 
     with pytest.raises(UnsupportedError, match="a pipeline of 2 models") as caught:
         read(_of_kind(tmp_path, fill))
     found = [(item.node, item.op) for item in caught.value.items]
-    assert found == [("net", "neural network"), ("trees", "tree ensemble classifier")]
+    assert found == [("svm", "support vector classifier")]
 
 
 @pytest.mark.parametrize(("kind", "words"), [
-    ("treeEnsembleRegressor", "a tree ensemble regressor"),
-    ("glmClassifier", "a linear classifier"),
+    ("supportVectorRegressor", "a support vector regressor"),
+    ("kNearestNeighborsClassifier", "a k nearest neighbors classifier"),
     ("identity", "an identity"),
     ("customModel", "a custom model"),
 ])  # fmt: skip

@@ -265,9 +265,14 @@ class ReadSamples(StepAction):
             tokenize=self.work.opened.tokenize,
         )
         samples.validate()
+        declared = declaration_of(self.request, samples, model, self.work.identity.assets)
         if self.request.prepare == "server" and self.request.serve:
-            assets = self.work.identity.assets
-            require_declared(declaration_of(self.request, samples, model, assets))
+            require_declared(declared)
+        if self.work.joins is not None:
+            from converter.preparation.joins import Ends
+
+            said = declared.model_dump() if declared else {"prepare": (), "answer": ()}
+            self.work.joins.declare(self.work.part, Ends.of(said["prepare"], said["answer"]))
         if self.request.max_drop is not None:
             from converter.check.metric_drop import require_metric
 

@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 
 from converter import plugins
 from converter.check.feeding import Fed, takes_integers
+from converter.errors import UsageError
 from converter.files.digest import digest_of
 from converter.ir.fingerprint import model_digest
 from converter.ir.model import Model
@@ -102,7 +103,15 @@ class Calibrate(StepAction):
         return collect(made.model, self._samples(), few=few, progress=progress, strict=False)
 
     def _samples(self) -> Samples:
-        return calibration_samples(self.request, self.done, self.work.opened.tokenize)
+        samples = calibration_samples(self.request, self.done, self.work.opened.tokenize)
+        if samples.states:
+            raise UsageError(
+                f"integers need the range of {', '.join(samples.states)}, which in samples of "
+                "sounds is as at the start",
+                hint="Give samples with states that were reached: --calibration-samples "
+                "FILE.py:FUNCTION.",
+            )
+        return samples
 
     def known(self, step: Step, needs: list[str]) -> str:
         """With the contents of the samples."""

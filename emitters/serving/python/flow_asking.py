@@ -57,8 +57,9 @@ class Joined:
         said = json.loads(path.read_text("utf-8"))
         known = {name: _part(path.parent / "parts" / name) for name in said["parts"]}
         self._flow = Flow(said["steps"], known)
+        kind = known[said["steps"][0]["part"]].stages.kinds[0]
         for file in said["warmup"]:
-            self.run({FILE: _held(Item("picture", (path.parent / file).read_bytes(), file))})
+            self.run({FILE: _held(Item(kind, (path.parent / file).read_bytes(), file))})
 
     def run(self, feeds: Arrays) -> Arrays:
         """The answer to a file, or why there is none."""
