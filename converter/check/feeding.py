@@ -62,19 +62,20 @@ class Fed:
         Raises:
             UsageError: A value is too large for the input's type.
         """
-        found = self._session.run(self._cast(feeds))
+        found = self._session.run(self.cast(feeds))
         for name, spec in self._given.items():
             found[name] = dequantized(found[name], spec)
         return found
 
     def time(self, feeds: Mapping[str, Array], runs: int, concurrency: int = 1) -> Timing:
         """Times the session on arrays that are of its types already."""
-        return self._session.time(self._cast(feeds), runs, concurrency)
+        return self._session.time(self.cast(feeds), runs, concurrency)
 
     def close(self) -> None:
         self._session.close()
 
-    def _cast(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+    def cast(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """The arrays that the session itself is given."""
         made = dict(feeds)
         for name, array in feeds.items():
             if name in self._specs:

@@ -66,7 +66,8 @@ from converter.check.metric import MetricResult
 from converter.check.output_gates import judge_outputs, judge_values
 from converter.check.variation import GRAINS, Grain
 from converter.options.request import Request
-from converter.options.resolved import io_dtype_of
+from converter.options.resolved import io_dtype_of, memory_limit
+from converter.runtime.cost import Footprint
 from converter.text import words
 
 __all__ = [
@@ -86,6 +87,8 @@ STEPS = {"fp32": 2.0**-20, "fp16": 2.0**-11}
 """Share of an output's known range that may be lost of each value; others' is :data:`STEP`."""
 
 STEP = 2.0**-8
+MEMORY = "memory peak"
+MEGABYTE = 1_000_000
 MAX_DROP = 1.0
 """Percentage points that a metric may drop where no limit was given."""
 
@@ -100,6 +103,7 @@ class Limits:
         max_drop: Points; None for :data:`MAX_DROP` on metrics in percent, and no judgement of
             others: how much of another unit matters, only the user knows.
         latency_ms: Largest p95; None for no gate.
+        memory: Most bytes that running it adds to a process; None for no gate.
         io_dtype: The type that the source's float32 outputs were asked to have (``--io-dtype``).
         variation, channel: Most of the variance of an output, and of its channels, that squared
             errors may take; None for no gate.
@@ -113,6 +117,7 @@ class Limits:
     max_abs: float | None = None
     max_drop: float | None = None
     latency_ms: float | None = None
+    memory: int | None = None
     io_dtype: str = "float32"
     variation: float | None = None
     channel: float | None = None
@@ -144,6 +149,7 @@ class Limits:
             max_abs=request.max_abs_error,
             max_drop=request.max_drop,
             latency_ms=request.max_latency,
+            memory=memory_limit(request),
             io_dtype=io_dtype,
             strict=request.strict,
         )
@@ -178,8 +184,8 @@ class Limits:
         )
 
     def elsewhere(self) -> Limits:
-        """The same on other kernels, whose latency isn't measured."""
-        return replace(self, latency_ms=None)
+        """The same on other kernels, whose latency and memory aren't measured."""
+        return replace(self, latency_ms=None, memory=None)
 
     @property
     def scale(self) -> float:
@@ -198,6 +204,7 @@ def judge(
     *,
     unchecked: str = "accuracy was not checked (--no-check)",
     metrics_asked: Sequence[str] = (),
+    memory: Footprint | None = None,
 ) -> list[GateResult]:
     """Judges every gate that applies.
 
@@ -207,6 +214,7 @@ def judge(
         latency: The artifact's own points (not the source's).
         unchecked: Why accuracy is None.
         metrics_asked: Metrics that the user named: one without a result is not judged.
+        memory: What it took; None where that was not measured.
     """
     gates: list[GateResult] = []
     if accuracy is None:
@@ -223,6 +231,8 @@ def judge(
     gates += [unjudged(f"drop {name}", reason) for name in missing]
     if limits.latency_ms is not None:
         gates.append(_judge_latency(limits.latency_ms, latency))
+    if limits.memory is not None:
+        gates.append(_judge_memory(limits.memory, memory))
     return gates
 
 
@@ -240,6 +250,18 @@ def _judge_drop(limits: Limits, metric: MetricResult) -> GateResult:
     limit = MAX_DROP if limits.max_drop is None else limits.max_drop
     kept = metric.drop <= limit + 1e-9  # 98.0 - 97.0 of shares of 1 isn't exactly one point
     return judged(name, limit, metric.drop, kept, why, unit)
+
+
+def _judge_memory(limit: int, memory: Footprint | None) -> GateResult:
+    allowed = limit / MEGABYTE
+    peak = memory.peak if memory is not None else None
+    if memory is None or peak is None or memory.base is None:
+        why = (memory.why if memory is not None else "") or "memory was not measured"
+        return GateResult(MEMORY, allowed, None, "not judged", why, "MB", True)
+    most = max(memory.phases[1:], key=lambda phase: phase.peak)
+    status: Status = "passed" if peak <= limit else "failed"
+    why = f"resident in phase {most.name}, above the {words.size(memory.base)} of its runtime alone"
+    return GateResult(MEMORY, allowed, peak / MEGABYTE, status, why, "MB", True)
 
 
 def _judge_latency(limit: float, points: Sequence[LatencyPoint]) -> GateResult:

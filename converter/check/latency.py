@@ -28,6 +28,7 @@ import numpy as np
 from converter.check.sums import Array
 from converter.errors import InternalError, UsageError
 from converter.ir.model import TensorSpec
+from converter.runtime.cost import Footprint, Profile
 from converter.runtime.session import Progress, Session
 from converter.text import words
 
@@ -137,10 +138,13 @@ class LatencyRatio:
 
 @dataclass(frozen=True)
 class LatencyResult:
-    """All points, and the ratio at each where the source was measured too."""
+    """All points, and the ratio at each where the source was measured too; what else the artifact
+    costs, where that was measured."""
 
     points: tuple[LatencyPoint, ...] = ()
     ratios: tuple[LatencyRatio, ...] = ()
+    memory: Footprint | None = None
+    profile: Profile | None = None
 
     @property
     def artifact(self) -> tuple[LatencyPoint, ...]:

@@ -66,6 +66,7 @@ def _numbers(ctx: click.Context, param: click.Parameter, text: str | None) -> li
     *options.SAMPLES,
     *options.LATENCY,
     "max_latency",
+    "max_memory",
     *options.OPENING,
     "offline",
 )

@@ -19,6 +19,7 @@ from converter.text.screen import Console, Text
 
 if TYPE_CHECKING:
     from converter.api import Benchmark, Checked, Converted
+    from converter.check.latency import LatencyResult
     from converter.commands.inspect import Inspection
     from converter.commands.load import ServerBenchmark
     from converter.report.model import Report
@@ -103,7 +104,32 @@ def show_bench(result: Benchmark, as_json: bool) -> None:
     table = Table(*names, box=None, pad_edge=False)
     for row in result.rows():
         table.add_row(*map(Text, row))
-    _console().print(table)
+    console = _console()
+    if result.latency.points:
+        console.print(table)
+    show_costs(result.latency, console)
+
+
+def show_costs(found: LatencyResult, console: Console) -> None:
+    """The memory, and the time by operator and by layer."""
+    from converter.report import costs
+
+    for name, text in costs.memory_lines(found.memory) if found.memory else ():
+        console.print(Text(f"{name:11} {text}"))
+    profile = found.profile
+    if profile is None:
+        return
+    if profile.why:
+        console.print(Text(f"{'profile':11} not measured: {profile.why}"))
+        return
+    console.print(Text(f"{'profile':11} {costs.title(profile)}"))
+    console.print(Text(f"{'runs on':11} {costs.where_line(profile)}"))
+    tables = (costs.BY_OP, costs.op_rows(profile)), (costs.BY_LAYER, costs.layer_rows(profile))
+    for names, rows in tables:
+        table = Table(*names, box=None, pad_edge=False)
+        for row in rows:
+            table.add_row(*map(Text, row))
+        console.print(table)
 
 
 def show_load(result: ServerBenchmark, as_json: bool) -> None:

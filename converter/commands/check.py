@@ -8,10 +8,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from converter.commands.opened import artifact_macs, emitter_of, opened, told
+from converter.commands.opened import artifact_macs, emitter_of, fed_to, opened, told
 from converter.commands.shown import escape, table
 from converter.pipeline.folders import find_artifact
 from converter.pipeline.run import Listener
+from converter.protocols.emitter import Artifact
 
 if TYPE_CHECKING:
     from converter.check.accuracy import AccuracyResult
@@ -102,10 +103,11 @@ class Checked:
 
 @dataclass(frozen=True, repr=False)
 class Benchmark:
-    """Latencies of an artifact, and of what it was measured against."""
+    """Latencies of an artifact, and of what it was measured against; what else it costs."""
 
     latency: LatencyResult
     machine: Mapping[str, Any]
+    gates: Sequence[GateResult] = ()
 
     def __repr__(self) -> str:
         told = (f"{row[0]} {row[3]} ms at batch {row[1]}" for row in self.rows())
@@ -117,7 +119,10 @@ class Benchmark:
 
     def as_dict(self) -> dict[str, Any]:
         """For ``--json``."""
-        return {"latency": asdict(self.latency), "machine": dict(self.machine)}
+        found = asdict(self.latency)
+        costs = {name: found.pop(name) for name in ("memory", "profile")}
+        gates = [asdict(gate) for gate in self.gates]
+        return {"latency": found, **costs, "gates": gates, "machine": dict(self.machine)}
 
     def rows(self) -> list[tuple[str, ...]]:
         """A line for each point."""
@@ -358,16 +363,24 @@ def bench(
     with opened(artifact, against or artifact, options) as (work, session, samples):
         from converter.check.gates import Limits, judge, require
         from converter.machine import describe_machine
-        from converter.pipeline.steps import measure_session
+        from converter.pipeline.steps import measure_session, with_costs
 
         with told(listener, "source", "opening the source model") as progress:
             work.opened.progress = progress
             source = work.opened.session() if against else None
         with told(listener, "bench", f"measuring {found.title}") as progress:
             latency = measure_session(session, source, samples, work.request, progress)
-        gates = judge(Limits.of(work.request, "fp32"), None, latency.artifact)
-        require([gate for gate in gates if gate.measured], found.title)
-        return Benchmark(latency, asdict(describe_machine()))
+            if not session.runtime.get("stands_for"):
+                request = work.request
+                emitter = emitter_of(found)
+                made = Artifact(emitter.name, request.precision[0], found.path, [found.path])
+                feeds = fed_to(session, samples)
+                latency = with_costs(latency, made, request, feeds, progress)
+        limits = Limits.of(work.request, "fp32")
+        gates = judge(limits, None, latency.artifact, memory=latency.memory)
+        gates = [gate for gate in gates if gate.measured]
+        require(gates, found.title)
+        return Benchmark(latency, asdict(describe_machine()), gates)
 
 
 def _not_run(runtime: Mapping[str, Any]) -> str:

@@ -261,6 +261,15 @@ def _open_artifact(found: Found, work: Work, dims: Mapping[str, int]) -> tuple[S
     return session, samples
 
 
+def fed_to(session: Session, samples: Samples) -> Mapping[str, Any]:
+    """What an artifact itself is given of the first sample, of its own types."""
+    from converter.check.latency import batch_feeds
+
+    fed: Any = session  # Fed, or around it
+    found: Mapping[str, Any] = fed.cast(batch_feeds(samples, session.inputs, [1])[1])
+    return found
+
+
 def _emitter_of(path: Path) -> Any:
     for name in plugins.working("emitters"):
         emitter = plugins.load("emitters", name)

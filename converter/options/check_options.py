@@ -73,6 +73,12 @@ class CheckOptions:
         affects=("results",),
     )
 
+    max_memory: str | None = _check(
+        "--max-memory",
+        "Gate: most memory that running it adds to a process: 200MB, 1.5GB, 64MiB.",
+        metavar="SIZE",
+        affects=("plan", "bench", "results"),
+    )
     strict: bool = _check(
         "--strict",
         "Exit with 4, as for a missed gate, also where an output couldn't be judged, a lower "
@@ -107,6 +113,12 @@ class LatencyOptions:
     )
     bench_seconds: float = _bench(
         "--bench-seconds", "Longest time for one point.", 3.0, metavar="S"
+    )
+    profile: bool = _latency(
+        "--profile",
+        "Time by operator and by layer of the source, from the runtime's own profiler.",
+        False,
+        affects=("plan", "bench"),
     )
     threads: int | None = _latency(
         "--threads",

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from converter import plugins
+from converter.errors import UsageError
 from converter.options.precisions import PRECISIONS
 from converter.options.request import Request
+from converter.text import words
 
 
 def has_own_samples(request: Request) -> bool:
@@ -30,6 +32,20 @@ def tells_of_images(request: Request) -> bool:
     plain = Request(request.source)
     names = (name for name in vars(plain) if name.startswith("image_"))
     return any(request.value(name) != plain.value(name) for name in names)
+
+
+def memory_limit(request: Request) -> int | None:
+    """The bytes of ``--max-memory``; None without.
+
+    Raises:
+        UsageError: It is no size.
+    """
+    if request.max_memory is None:
+        return None
+    try:
+        return words.bytes_of(request.max_memory)
+    except ValueError as error:
+        raise UsageError(f"--max-memory {error}") from error
 
 
 def served_name(request: Request, name: str, precision: str) -> str:

@@ -18,7 +18,7 @@ from converter.errors import UsageError
 from converter.files.digest import digest_of
 from converter.options.precisions import PRECISIONS
 from converter.options.request import Request, affecting, option_of
-from converter.options.resolved import has_grouped_tables, has_own_samples
+from converter.options.resolved import has_grouped_tables, has_own_samples, memory_limit
 from converter.passes.order import IMPORT_PASSES, pass_names, simplify_passes
 from converter.precision.int8.scheme import Scheme
 
@@ -417,13 +417,18 @@ def _artifact_steps(request: Request, target: str, precision: str, model: str) -
     if request.check:
         compared = (emit.id, "reference", "samples")
         steps.append(made("check", f"checking {what}", compared, taken("check"), threaded=True))
-    if request.bench:
+    if measures(request):
         timed = (emit.id, "samples")
         steps.append(made("bench", f"measuring {what}", timed, taken("bench"), alone=True))
     if emitter.packs:
         needs = tuple(dict.fromkeys((emit.id, model, *_shipped(request, target, precision))))
         steps.append(made("pack", f"packing {what}", needs, taken("pack"), light=True))
     return steps
+
+
+def measures(request: Request) -> bool:
+    """Whether artifacts are measured: their latency, or their memory or time by operator alone."""
+    return request.bench or request.profile or request.max_memory is not None
 
 
 def _shipped(request: Request, target: str, precision: str) -> tuple[str, ...]:
@@ -513,6 +518,7 @@ def require_known(request: Request) -> None:
         )
     if request.max_latency is not None:
         _require_point(request)
+    memory_limit(request)
     if request.repository and not request.serve:
         servers = ", ".join(plugins.available("servers"))
         raise UsageError("--repository needs --serve", hint=f"Add --serve: {servers}.")

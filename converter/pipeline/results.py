@@ -528,6 +528,7 @@ def gates_of(outcome: Outcome, step: Step, artifact: Artifact) -> list[GateResul
         checked.accuracy if checked else None,
         latency.artifact if latency else (),
         metrics_asked=request.metric,
+        memory=latency.memory if latency else None,
     )
     gates = located(gates, checked.where if checked else "")
     for name, accuracy in checked.others.items() if checked else ():

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from converter.options.request import Request
     from converter.passes.legalize.chain import LegalizingPass
     from converter.precision.int8.scheme import Scheme
+    from converter.runtime.alone import Alone
     from converter.runtime.session import Session
     from converter.samples import Samples
 
@@ -168,6 +169,11 @@ class Emitter(ABC):
     def load(self, artifact: Artifact, request: Request) -> Session:
         """The artifact for whoever uses it: in this process where its runtime can be."""
         return self.open(artifact, request)
+
+    def alone(self, artifact: Artifact, request: Request) -> Alone | str:
+        """The artifact in a process that holds its runtime and nothing else, where memory and time
+        by operator are measured; or why that can't be."""
+        return f"{self.name} has no runtime here that tells"
 
     def legalizing(self, model: Model, request: Request, seen: Any = None) -> LegalizingPass | None:
         """What writes the model in operators that this target has, in ONNX, where something does;

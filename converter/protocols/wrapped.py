@@ -74,6 +74,13 @@ class WrappedSession:
         """Runs the session on what it is fed for the feeds."""
         return self._session.run(self._fed(feeds))
 
+    def cast(self, feeds: Arrays) -> Arrays:
+        """What the artifact itself is given, of a session that tells
+        (:meth:`converter.check.feeding.Fed.cast`)."""
+        inner: Any = self._session
+        found: Arrays = inner.cast(self._fed(feeds))
+        return found
+
     def time(self, feeds: Arrays, runs: int, concurrency: int = 1) -> Timing:
         """The session's time alone: what it is fed is made before."""
         return self._session.time(self._fed(feeds), runs, concurrency)

@@ -12,6 +12,7 @@ from converter.check.accuracy import StepError
 from converter.check.comparison import Comparison
 from converter.check.gates import JUDGED, LOWERED, GateResult
 from converter.check.latency import LatencyPoint, LatencyRatio, LatencyResult
+from converter.runtime.cost import Footprint, Profile
 from converter.check.metric import MetricResult
 from converter.ir.model import PassRecord, TensorSpec
 from converter.machine import Machine
@@ -175,6 +176,13 @@ class ArtifactReport(_Part):
     steps: list[StepReport] = []
     latency: list[LatencyPoint] = []
     ratios: list[LatencyRatio] = []
+    memory: Footprint | None = Field(
+        default=None,
+        description="Bytes, measured in a process that ran nothing else; None: not measured.",
+    )
+    profile: Profile | None = Field(
+        default=None, description="Time by operator (--profile), of the runtime's own profiler."
+    )
     details: dict[str, Any] = {}
     decisions: list[str] = []
 
@@ -197,6 +205,7 @@ class ArtifactReport(_Part):
         """Takes over what was measured."""
         self.latency += result.points
         self.ratios += result.ratios
+        self.memory, self.profile = result.memory, result.profile
 
 
 class PackageReport(_Part):

@@ -83,6 +83,22 @@ def size(count: int | None) -> str:
     return f"{count} B" if unit == "B" else f"{value:.3g} {unit}"
 
 
+_BYTES = {"": 1, "K": 1000, "M": 1000**2, "G": 1000**3, "T": 1000**4}
+_BYTES |= {f"{unit}I": 1 << 10 * power for power, unit in enumerate("KMGT", 1)}
+
+
+def bytes_of(text: str) -> int:
+    """The bytes of ``200MB`` or ``1.5 GB`` (powers of 1000), of ``64MiB`` (of 1024).
+
+    Raises:
+        ValueError: It is no size.
+    """
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]I?)?B?\s*", text.upper())
+    if found is None or not (count := int(float(found[1]) * _BYTES[found[2] or ""])):
+        raise ValueError(f"{text}: no size, as 200MB, 1.5GB or 64MiB are")
+    return count
+
+
 def size_ratio(ratio: float | None) -> str:
     """A size beside another: ``0.254x``; never rounded to 1."""
     if ratio is None:

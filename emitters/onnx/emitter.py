@@ -28,6 +28,7 @@ from emitters.onnx.spec import SPECS
 from emitters.onnx.tied import keep_tied
 
 if TYPE_CHECKING:
+    from converter.runtime.alone import Alone
     from converter.runtime.ort_optimizers import Failing
 
 FILE_NAME = "model.onnx"
@@ -166,6 +167,13 @@ class OnnxEmitter(Emitter, spec=SPECS["onnx"]):
                 raise
             told = f"{found} fails on {artifact.path.name}: {error.message}"
             raise ModelError(told, hint=f"It runs with {found.remedy}.") from error
+
+    def alone(self, artifact: Artifact, request: Request) -> Alone | str:
+        """The file in ONNX Runtime, on the CPU alone."""
+        from converter.runtime.alone import in_onnxruntime
+
+        without = artifact.details.get("without", ())
+        return in_onnxruntime(artifact.path, request.providers, request.threads, without)
 
 
 def _is_large(files: Sequence[Path]) -> bool:

@@ -22,6 +22,7 @@ from emitters.ort.request import ort
 from emitters.ort.spec import SPECS
 
 if TYPE_CHECKING:
+    from converter.runtime.alone import Alone
     from converter.check.shipping import Shipped
 
 FILE_NAME = "model.ort"
@@ -167,3 +168,9 @@ class OrtEmitter(Emitter, spec=SPECS["ort"]):
         from converter.runtime.ort import OrtSession
 
         return OrtSession(artifact.path, threads=request.threads, prepack=not frugal, stock=True)
+
+    def alone(self, artifact: Artifact, request: Request) -> Alone | str:
+        """The file in ONNX Runtime, on the CPU."""
+        from converter.runtime.alone import in_onnxruntime
+
+        return in_onnxruntime(artifact.path, ("cpu",), request.threads)

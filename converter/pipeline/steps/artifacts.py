@@ -39,6 +39,7 @@ from converter.pipeline.cache import Cache
 from converter.pipeline.declaring import declaration_of
 from converter.pipeline.plan import MODELS, Step
 from converter.pipeline.steps.base import StepAction
+from converter.pipeline.steps.costs import with_costs
 from converter.pipeline.steps.models import Made, emitted_next, refuse_unsupported, taken_by
 from converter.pipeline.where import Missed, as_graph, where_it_parts
 from converter.preparation.declared import IN_GRAPH
@@ -482,12 +483,16 @@ class Bench(StepAction):
         opened = plugins.load("emitters", artifact.target).open(artifact, self.request)
         session = Fed(opened, real=takes_integers(self.request, artifact.precision))
         samples: Samples = self.done.result("samples")
+        found = LatencyResult()
         try:
-            if session.runtime.get("stands_for"):  # its latency would be another's
-                return LatencyResult()
-            return measure_session(session, self.session(), samples, self.request, progress)
+            if session.runtime.get("stands_for"):  # what it costs would be another's
+                return found
+            if self.request.bench:
+                found = measure_session(session, self.session(), samples, self.request, progress)
+            feeds = session.cast(batch_feeds(samples, session.inputs, [1])[1])
         finally:
             session.close()
+        return with_costs(found, artifact, self.request, feeds, progress)
 
 
 def measure_session(

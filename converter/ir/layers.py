@@ -1,0 +1,74 @@
+"""Which layer of the source an operator came from, by the name that a runtime's profiler has for it.
+
+Nodes are called after the modules or scopes of the source: ``encoder.attn/MatMul_2`` is of
+``encoder.attn``. Runtimes rename what they rewrite: after an output of the node, or with the
+rewrite's name behind the node's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from converter.runtime.cost import OperatorTime
+
+_OPERATOR = re.compile(r"(node_)?[A-Z][A-Za-z0-9]*((_token)?_\d+)*")
+"""A name that says an operator and no layer: ``Conv_12``."""
+
+_REWRITTEN = re.compile(r"/[A-Za-z0-9]*Fusion/?$")
+"""What ONNX Runtime puts behind the name of a node that it fused with others."""
+
+_NUMBERED = re.compile(r"(_\d+|_flat)$")
+_BLOCKED = "_nchwc"
+"""What ONNX Runtime adds to an output's name for a node of its own layout
+(``core/optimizer/nchwc_transformer.cc``)."""
+
+
+def layer_of(name: str) -> str:
+    """The layer of a node called ``name``; empty where that says none."""
+    first = _REWRITTEN.sub("", name.split(";")[0])
+    layer, slash, _ = first.rpartition("/")
+    if slash:
+        return layer
+    return "" if _OPERATOR.fullmatch(first) else first
+
+
+def join(
+    operators: Iterable[OperatorTime], nodes: Mapping[str, Iterable[str]]
+) -> list[OperatorTime]:
+    """Operators with their layers.
+
+    Args:
+        operators: As a profiler has them.
+        nodes: The file's nodes by name, each with the names of its outputs.
+    """
+    makers = {output: name for name, outputs in nodes.items() for output in outputs}
+    found = []
+    for item in operators:
+        node = _node_of(item.name, nodes, makers)
+        layer = layer_of(node) if node is not None else ""
+        found.append(replace(item, layer=layer, joined=node is not None))
+    return found
+
+
+def _node_of(
+    name: str, nodes: Mapping[str, Iterable[str]], makers: Mapping[str, str]
+) -> str | None:
+    """The node that an operator was made of."""
+    if name.endswith(_BLOCKED) and (made := makers.get(name.removesuffix(_BLOCKED))):
+        return made
+    if name in nodes:
+        return name
+    begins = [node for node in nodes if node and name.startswith((f"{node}/", f"{node}_"))]
+    return max(begins, key=len, default=None)
+
+
+def tidied(name: str, others: Iterable[str]) -> str:
+    """A tensor's name as its node's: without a number that tells it from another of that node."""
+    known = set(others)
+    while name not in known and (shorter := _NUMBERED.sub("", name)) != name:
+        name = shorter
+    return name

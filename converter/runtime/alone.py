@@ -1,0 +1,128 @@
+"""An artifact in a process that holds its runtime and nothing else: what it costs is measured there."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from converter.errors import MachineError, ModelError
+from converter.runtime.frameworks import Framework
+from converter.runtime.interpreter import interpreter
+from converter.runtime.worker import Worker
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from converter.runtime.cost import Footprint, OperatorTime, Profile
+
+SECONDS = {"memory": 0.2, "profile": 0.5}
+"""How long a model runs for its steady state, and for the time by operator."""
+
+Feeds = Mapping[str, "np.ndarray[Any, Any]"]
+Operators = list["OperatorTime"]
+
+
+@dataclass(frozen=True)
+class Alone:
+    """How a file is run in a process of its own.
+
+    Attributes:
+        framework: Whose backend has the methods ``memory`` and ``profile``.
+        file: The artifact.
+        settings: What both methods are given besides.
+        package: The runtime's distribution.
+        arena: What its arena holds, for people, or why it isn't told.
+        joined: Gives operators their layers.
+    """
+
+    framework: Framework
+    file: Path
+    settings: Mapping[str, Any]
+    package: str
+    arena: str
+    joined: Callable[[Operators], Operators] = field(default=list)
+
+    def memory(self, feeds: Feeds) -> Footprint:
+        """Resident memory by phase, on these feeds; where the process fails, why."""
+        from converter.runtime.cost import Footprint, Phase
+
+        try:
+            found = self._call("memory", feeds)
+        except (ModelError, MachineError) as error:
+            return Footprint(why=error.message)
+        if not found["phases"]:
+            return Footprint(why="this system doesn't tell what is resident (Linux does)")
+        phases = tuple(Phase(**phase) for phase in found["phases"])
+        return Footprint(phases, found["arena"], self.arena)
+
+    def profile(self, feeds: Feeds) -> Profile:
+        """Time by operator, on these feeds; where the process fails, why."""
+        from converter.runtime.cost import OperatorTime, Profile
+
+        try:
+            found = self._call("profile", feeds)
+        except (ModelError, MachineError) as error:
+            return Profile(why=error.message)
+        if found.get("why"):
+            return Profile(why=found["why"])
+        operators = [OperatorTime(**item) for item in found["nodes"]]
+        version = interpreter(None).version(self.package) or ""
+        title = f"{self.framework.title} {version}".strip()
+        return Profile(title, found["runs"], found["us"], tuple(self.joined(operators)))
+
+    def _call(self, method: str, feeds: Feeds) -> dict[str, Any]:
+        from converter.files.arrays import save_arrays
+
+        with tempfile.TemporaryDirectory(prefix="modelyard-") as folder, self._worker() as worker:
+            path = Path(folder) / "feeds.npz"
+            save_arrays(path, feeds)
+            return worker.call(
+                method, file=str(self.file.absolute()), feeds=str(path), seconds=SECONDS[method],
+                **self.settings,
+            )  # fmt: skip
+
+    @contextmanager
+    def _worker(self) -> Iterator[Worker]:
+        worker = Worker(
+            self.framework,
+            what="the process that is measured",
+            source=self.file.name,
+            interpreter=interpreter(None),
+            progress=lambda text: None,
+        )
+        try:
+            yield worker
+        finally:
+            worker.close()
+
+
+_ARENA = "ONNX Runtime's arena, with the weights that it copied there"
+
+
+def in_onnxruntime(
+    file: Path, providers: Sequence[str], threads: int | None, without: Sequence[str] = ()
+) -> Alone | str:
+    """A file in ONNX Runtime on the CPU; why not, on a GPU."""
+    if any(name != "cpu" for name in providers):
+        return "measured on the CPU alone: leave --provider out"
+    backend = "onnx.child.costs:OnnxRuntimeBackend"
+    framework = Framework("onnxruntime", backend, "", needs=("onnxruntime",), own=())
+    settings = {"threads": threads, "without": list(without)}
+    return Alone(framework, file, settings, "onnxruntime", _ARENA, partial(_joined, file))
+
+
+def _joined(file: Path, operators: Operators) -> Operators:
+    from converter.ir.layers import join
+    from converter.ir.serialized import read_outline
+
+    nodes: dict[str, list[str]] = {}
+    if file.suffix == ".onnx":
+        nodes = {node.name: list(node.output) for node in read_outline(file).graph.node}
+    else:  # written by ONNX Runtime: it has the names that the profiler tells
+        nodes = {item.name: [] for item in operators}
+    return join(operators, nodes)
