@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from converter.errors import MachineError, ModelError
+from converter.errors import MachineError, ModelError, UsageError
 from converter.runtime.frameworks import Framework
 from converter.runtime.interpreter import interpreter
 from converter.runtime.worker import Worker
@@ -35,9 +35,10 @@ class Alone:
         framework: Whose backend has the methods ``memory`` and ``profile``.
         file: The artifact.
         settings: What both methods are given besides.
+        load: What the method ``load`` is given before, where there is one.
         package: The runtime's distribution.
         arena: What its arena holds, for people, or why it isn't told.
-        joined: Gives operators their layers.
+        joined: Makes operators with their layers of what ``profile`` answers.
     """
 
     framework: Framework
@@ -45,7 +46,8 @@ class Alone:
     settings: Mapping[str, Any]
     package: str
     arena: str
-    joined: Callable[[Operators], Operators] = field(default=list)
+    joined: Callable[[Mapping[str, Any]], Operators]
+    load: Mapping[str, Any] = field(default_factory=dict)
 
     def memory(self, feeds: Feeds) -> Footprint:
         """Resident memory by phase, on these feeds; where the process fails, why."""
@@ -53,7 +55,7 @@ class Alone:
 
         try:
             found = self._call("memory", feeds)
-        except (ModelError, MachineError) as error:
+        except (ModelError, MachineError, UsageError) as error:
             return Footprint(why=error.message)
         if not found["phases"]:
             return Footprint(why="this system doesn't tell what is resident (Linux does)")
@@ -62,18 +64,15 @@ class Alone:
 
     def profile(self, feeds: Feeds) -> Profile:
         """Time by operator, on these feeds; where the process fails, why."""
-        from converter.runtime.cost import OperatorTime, Profile
+        from converter.runtime.cost import Profile
 
         try:
             found = self._call("profile", feeds)
-        except (ModelError, MachineError) as error:
+        except (ModelError, MachineError, UsageError) as error:
             return Profile(why=error.message)
-        if found.get("why"):
-            return Profile(why=found["why"])
-        operators = [OperatorTime(**item) for item in found["nodes"]]
         version = interpreter(None).version(self.package) or ""
         title = f"{self.framework.title} {version}".strip()
-        return Profile(title, found["runs"], found["us"], tuple(self.joined(operators)))
+        return Profile(title, found["runs"], found["us"], tuple(self.joined(found)))
 
     def _call(self, method: str, feeds: Feeds) -> dict[str, Any]:
         from converter.files.arrays import save_arrays
@@ -81,6 +80,8 @@ class Alone:
         with tempfile.TemporaryDirectory(prefix="modelyard-") as folder, self._worker() as worker:
             path = Path(folder) / "feeds.npz"
             save_arrays(path, feeds)
+            if self.load:
+                worker.call("load", file=str(self.file.absolute()), later=True, **self.load)
             return worker.call(
                 method, file=str(self.file.absolute()), feeds=str(path), seconds=SECONDS[method],
                 **self.settings,
@@ -116,10 +117,12 @@ def in_onnxruntime(
     return Alone(framework, file, settings, "onnxruntime", _ARENA, partial(_joined, file))
 
 
-def _joined(file: Path, operators: Operators) -> Operators:
+def _joined(file: Path, found: Mapping[str, Any]) -> Operators:
     from converter.ir.layers import join
     from converter.ir.serialized import read_outline
+    from converter.runtime.cost import OperatorTime
 
+    operators = [OperatorTime(**item) for item in found["nodes"]]
     nodes: dict[str, list[str]] = {}
     if file.suffix == ".onnx":
         nodes = {node.name: list(node.output) for node in read_outline(file).graph.node}

@@ -147,6 +147,12 @@ class TfliteEmitter(Emitter, spec=SPECS["tflite"]):
         except ImportError:
             return self.open(artifact, request)
 
+    def alone(self, artifact: Artifact, request: Request) -> Alone | str:
+        """The file in LiteRT, in a process of its own."""
+        from emitters.tflite.alone import alone
+
+        return alone(artifact.path, request)
+
     def contents(self, artifact: Artifact, request: Request, sizes: Mapping[str, int]) -> Contents:
         """What the flatbuffer's operators compute in, and what its buffers take."""
         return contents_of(artifact.path, request, sizes)

@@ -47,9 +47,7 @@ def repeat(call: Callable[[], object], seconds: float) -> int:
     return count
 
 
-def measure(
-    open_model: Callable[[], Callable[[], object]], seconds: float
-) -> List[Dict[str, Any]]:
+def measure(open_model: Callable[[], Callable[[], object]], seconds: float) -> List[Dict[str, Any]]:
     """The phases of a model that is opened, run once, and run for so long.
 
     `open_model` gives what runs it. All that isn't the model's has to be loaded before.

@@ -43,13 +43,13 @@ class LiteRTBackend(FrameworkBackend):
     """One file at a time."""
 
     PACKAGES = _PACKAGES
-    METHODS = ("hello", "warm", "load", "run", "time", "operators", "shapes")
+    METHODS = ("hello", "warm", "load", "run", "time", "operators", "shapes", "memory", "profile")
 
     def __init__(self, channel: Channel) -> None:
         super().__init__(channel)
         self._entry: _Entry | None = None
         self._stamp: tuple[int, ...] = ()
-        self._runners: list[_Runner] = []
+        self._runners: list[Runner] = []
         self._threads = 0
 
     def warm(self, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -66,7 +66,7 @@ class LiteRTBackend(FrameworkBackend):
         are [{name, index}], tensor numbers; an output's `key` is the signature's name for it
         where that is another. Inputs are named as in the signature. Where `xnnpack` is false,
         LiteRT's own kernels run everything. With `again` what is loaded already goes on, with what
-        it keeps between runs, where it is the same.
+        it keeps between runs, where it is the same. With `later` no interpreter is made yet.
         Raises source where LiteRT refuses the file, usage where the entry isn't there.
         """
         entry = _Entry(
@@ -87,6 +87,8 @@ class LiteRTBackend(FrameworkBackend):
         stamp = (facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns)
         if not params.get("again") or (entry, stamp) != (self._entry, self._stamp):
             self._entry, self._stamp, self._runners = entry, stamp, []
+        if params.get("later"):
+            return {}
         return {"signatures": self._ready(1, _cores())[0].signatures()}
 
     def run(self, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -120,6 +122,27 @@ class LiteRTBackend(FrameworkBackend):
         runner = self._ready(1, self._threads or _cores())[0]
         return {"shapes": runner.shapes(params["inputs"], params["tensors"])}
 
+    def memory(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Resident memory by phase, and the arena, of a loaded file on `feeds` run for `seconds`:
+        {"phases": [{name, resident, peak}], "arena"}. Nothing else has run in this process."""
+        from .costs import memory
+
+        entry, threads = self._required(), int(params.get("threads") or _cores())
+        return memory(lambda: Runner(entry, threads), _read(params["feeds"]), params["seconds"])
+
+    def profile(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Time by operator of a loaded file on `feeds` run for `seconds`: see `costs.profile`."""
+        from .costs import profile
+
+        entry, threads = self._required(), int(params.get("threads") or _cores())
+        feeds, seconds = _read(params["feeds"]), float(params["seconds"])
+        return profile(Runner(entry, threads), feeds, entry.file, threads, seconds)
+
+    def _required(self) -> _Entry:
+        if self._entry is None:
+            raise WorkerError("usage", "no model is loaded")
+        return self._entry
+
     def time(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Latency: {"ns": [each run], "total_ns", "threads"}.
 
@@ -141,19 +164,21 @@ class LiteRTBackend(FrameworkBackend):
         )
         return {**result, "threads": threads}
 
-    def _ready(self, count: int, threads: int) -> list[_Runner]:
+    def _ready(self, count: int, threads: int) -> list[Runner]:
         """`count` interpreters of `threads` threads; those of another number are made anew."""
-        if self._entry is None:
-            raise WorkerError("usage", "no model is loaded")
+        entry = self._required()
         if threads != self._threads:
             self._runners, self._threads = [], threads
         while len(self._runners) < count:
-            self._runners.append(_Runner(self._entry, threads))
+            self._runners.append(Runner(entry, threads))
         return self._runners[:count]
 
 
-class _Runner:
-    """One interpreter, run through the first subgraph's tensors or through a signature."""
+class Runner:
+    """One interpreter, run through the first subgraph's tensors or through a signature.
+
+    `interpreter` is LiteRT's.
+    """
 
     def __init__(self, entry: _Entry, threads: int) -> None:
         litert = _litert()
@@ -161,16 +186,16 @@ class _Runner:
         with _Failing("opening the file"):
             kinds = litert.OpResolverType
             kind = kinds.AUTO if entry.xnnpack else kinds.BUILTIN_WITHOUT_DEFAULT_DELEGATES
-            self._interpreter = litert.Interpreter(
+            self.interpreter = litert.Interpreter(
                 model_path=entry.file, num_threads=threads, experimental_op_resolver_type=kind
             )
             self._signature: Any = (
-                self._interpreter.get_signature_runner(entry.signature) if entry.subgraph else None
+                self.interpreter.get_signature_runner(entry.signature) if entry.subgraph else None
             )
         self._shapes: dict[int, tuple[int, ...]] | None = None
 
     def signatures(self) -> list[str]:
-        return list(self._interpreter.get_signature_list())
+        return list(self.interpreter.get_signature_list())
 
     def operators(self) -> dict[str, Any]:
         """How many operators the main graph has, and which of them no delegate takes.
@@ -178,19 +203,23 @@ class _Runner:
         LiteRT lists what a delegate took still, and one operator DELEGATE for each piece: what is
         taken is found from its outputs back to its inputs.
         """
-        # Private, but the one place that Python has for it; without it nothing is told.
-        listed: list[dict[str, Any]] = getattr(self._interpreter, "_get_ops_details", list)()
-        makers = {out: op for op in listed for out in op["outputs"] if op["op_name"] != "DELEGATE"}
-        taken = set()
-        for piece in listed:
-            if piece["op_name"] == "DELEGATE":
-                taken |= _between(makers, piece["inputs"], piece["outputs"])
-        own = [op for op in listed if op["op_name"] != "DELEGATE"]
+        own, taken = self.listed()
         left: dict[str, int] = {}
         for operator in own:
             if operator["index"] not in taken:
                 left[operator["op_name"]] = left.get(operator["op_name"], 0) + 1
         return {"operators": len(own), "left": left}
+
+    def listed(self) -> tuple[list[dict[str, Any]], set[int]]:
+        """The main graph's operators, and the numbers of those that a delegate took."""
+        # Private, but the one place that Python has for it; without it nothing is told.
+        listed: list[dict[str, Any]] = getattr(self.interpreter, "_get_ops_details", list)()
+        makers = {out: op for op in listed for out in op["outputs"] if op["op_name"] != "DELEGATE"}
+        taken: set[int] = set()
+        for piece in listed:
+            if piece["op_name"] == "DELEGATE":
+                taken |= _between(makers, piece["inputs"], piece["outputs"])
+        return [op for op in listed if op["op_name"] != "DELEGATE"], taken
 
     def shapes(self, inputs: Mapping[str, Any], tensors: list[int]) -> dict[str, list[int]]:
         """The shapes of tensors by their numbers; a run on zeros tells those without memory yet."""
@@ -200,18 +229,16 @@ class _Runner:
         with _Failing("running the model"):
             self._resize(wanted)
             if not all(self._has_memory(number) for number in tensors):
-                for item in self._interpreter.get_input_details():
+                for item in self.interpreter.get_input_details():
                     zeros = np.zeros(tuple(item["shape"]), item["dtype"])
-                    self._interpreter.set_tensor(item["index"], zeros)
-                self._interpreter.invoke()
-            known = {
-                item["index"]: item["shape"] for item in self._interpreter.get_tensor_details()
-            }
+                    self.interpreter.set_tensor(item["index"], zeros)
+                self.interpreter.invoke()
+            known = {item["index"]: item["shape"] for item in self.interpreter.get_tensor_details()}
         return {str(number): [int(size) for size in known[number]] for number in tensors}
 
     def _has_memory(self, number: int) -> bool:
         try:
-            self._interpreter.tensor(number)()
+            self.interpreter.tensor(number)()
         except ValueError:
             return False
         return True
@@ -234,24 +261,24 @@ class _Runner:
         shapes = {index: feeds[name].shape for name, index in self._entry.inputs.items()}
         self._resize(shapes)
         for name, index in self._entry.inputs.items():
-            self._interpreter.set_tensor(index, feeds[name])
-        self._interpreter.invoke()
+            self.interpreter.set_tensor(index, feeds[name])
+        self.interpreter.invoke()
         return {name: self._output(index) for name, index in self._entry.outputs.items()}
 
     def _resize(self, shapes: dict[int, tuple[int, ...]]) -> None:
         """Gives the inputs their shapes, by their numbers, unless they have them."""
         if shapes != self._shapes:
             for index, shape in shapes.items():
-                self._interpreter.resize_tensor_input(index, list(shape), strict=False)
-            self._interpreter.allocate_tensors()
+                self.interpreter.resize_tensor_input(index, list(shape), strict=False)
+            self.interpreter.allocate_tensors()
             self._shapes = shapes
 
     def _output(self, index: int) -> Any:
         """An output; LiteRT gives none that has no elements ("Invalid tensor size")."""
         try:
-            return self._interpreter.get_tensor(index)
+            return self.interpreter.get_tensor(index)
         except ValueError:
-            for details in self._interpreter.get_output_details():
+            for details in self.interpreter.get_output_details():
                 if details["index"] == index and 0 in details["shape"]:
                     import numpy as np
 
@@ -297,7 +324,7 @@ def _litert() -> Any:
     return require("ai_edge_litert.interpreter", "ai-edge-litert", "to run TFLite files")
 
 
-def _each_its_own(runners: list[_Runner], feeds: Mapping[str, Any]) -> Callable[[], object]:
+def _each_its_own(runners: list[Runner], feeds: Mapping[str, Any]) -> Callable[[], object]:
     """A call that gives each thread an interpreter of its own: one serves one caller at a time."""
     lock = threading.Lock()
     free = list(runners)
