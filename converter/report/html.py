@@ -21,7 +21,8 @@ from converter.preparation.declared import (
     State,
 )
 from converter.preparation.flow import FlowStep, When
-from converter.report import svg
+from converter.report import costs, svg
+from converter.report.icicle import icicle
 from converter.report.layerwise_error import AlongReport
 from converter.report.model import ArtifactReport, Report, TuningReport
 from converter.text import markup, words
@@ -69,6 +70,7 @@ def page_environment() -> Environment:
         "at_one": _at_one,
         "numbers": numbers,
         "told": told,
+        "costs": costs,
         "none_sign": words.NONE,
     }
     return environment
@@ -241,4 +243,5 @@ def _plots(artifact: ArtifactReport) -> dict[str, Markup | None]:
         "cosine": svg.cosine_plot(floats, cosine.limit if cosine else None),
         "steps": svg.steps_plot(artifact.steps),
         "latency": svg.latency_plot(artifact.latency, gates.get("latency p95")),
+        "profile": icicle(artifact.profile) if artifact.profile else None,
     }

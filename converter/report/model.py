@@ -12,7 +12,6 @@ from converter.check.accuracy import StepError
 from converter.check.comparison import Comparison
 from converter.check.gates import JUDGED, LOWERED, GateResult
 from converter.check.latency import LatencyPoint, LatencyRatio, LatencyResult
-from converter.runtime.cost import Footprint, Profile
 from converter.check.metric import MetricResult
 from converter.ir.model import PassRecord, TensorSpec
 from converter.machine import Machine
@@ -20,6 +19,7 @@ from converter.preparation.declared import Declaration
 from converter.preparation.flow import FlowStep
 from converter.protocols.server import Packaged
 from converter.report.layerwise_error import AlongReport
+from converter.runtime.cost import Footprint, Profile
 from converter.samples import Samples
 
 Verdict = Literal["passed", "failed", "not judged", "unlowered", "not checked"]

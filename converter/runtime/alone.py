@@ -1,4 +1,4 @@
-"""An artifact in a process that holds its runtime and nothing else: what it costs is measured there."""
+"""An artifact in a process of its own, which holds its runtime and nothing else."""
 
 from __future__ import annotations
 
@@ -118,9 +118,9 @@ def in_onnxruntime(
 
 
 def _joined(file: Path, found: Mapping[str, Any]) -> Operators:
-    from converter.ir.layers import join
     from converter.ir.serialized import read_outline
     from converter.runtime.cost import OperatorTime
+    from converter.runtime.layers import join
 
     operators = [OperatorTime(**item) for item in found["nodes"]]
     nodes: dict[str, list[str]] = {}

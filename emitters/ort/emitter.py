@@ -22,8 +22,8 @@ from emitters.ort.request import ort
 from emitters.ort.spec import SPECS
 
 if TYPE_CHECKING:
-    from converter.runtime.alone import Alone
     from converter.check.shipping import Shipped
+    from converter.runtime.alone import Alone
 
 FILE_NAME = "model.ort"
 CONFIG = "required_operators.config"

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from converter import plugins
-from converter.ir.layers import layer_of, tidied
 from converter.options.request import Request
 from converter.runtime.alone import Alone
 from converter.runtime.cost import OperatorTime
+from converter.runtime.layers import layer_of, tidied
 from emitters.tflite.session import signature_of
 
 _ARENA = (
@@ -24,7 +24,7 @@ _ARENA = (
     "tell how much they take"
 )
 
-_NO_LAYER, _RESHAPES = "", ("RESHAPE", "EXPAND_DIMS", "SQUEEZE")
+_RESHAPES = ("RESHAPE", "EXPAND_DIMS", "SQUEEZE")
 
 KINDS: dict[str, tuple[str, ...]] = {
     "Convolution": ("CONV_2D", "DEPTHWISE_CONV_2D"),
@@ -78,9 +78,7 @@ def joined(found: Mapping[str, Any], borders: frozenset[str]) -> list[OperatorTi
     operators, events = found["operators"], found["events"]
     names = set(found["tensors"])
     layers = {
-        item["index"]: _NO_LAYER
-        if item["name"] in borders
-        else layer_of(tidied(item["name"], names))
+        item["index"]: "" if item["name"] in borders else layer_of(tidied(item["name"], names))
         for item in operators
     }
     taken = [item for item in operators if item["delegated"]]

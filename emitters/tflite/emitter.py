@@ -32,6 +32,7 @@ from emitters.tflite.spec import SPECS
 
 if TYPE_CHECKING:
     from converter.check.shipping import Shipped
+    from converter.runtime.alone import Alone
     from converter.samples import Samples
 
 FILE_NAME = "model.tflite"

@@ -1,7 +1,8 @@
 """How much memory this process holds, phase by phase.
 
 Linux tells it: `VmRSS` and `VmHWM` of /proc/self/status, and `clear_refs`, which has the largest
-resident size begin anew (proc(5)). Other systems tell no phase of its own: nothing is measured there.
+resident size begin anew (proc(5)). Other systems tell no phase of its own:
+nothing is measured there.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which layer of the source an operator came from, by the name that a runtime's profiler has for it.
+"""Which layer of the source an operator came from, by the name that a profiler has for it.
 
 Nodes are called after the modules or scopes of the source: ``encoder.attn/MatMul_2`` is of
 ``encoder.attn``. Runtimes rename what they rewrite: after an output of the node, or with the
@@ -10,10 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from converter.runtime.cost import OperatorTime
+from converter.runtime.cost import OperatorTime
 
 _OPERATOR = re.compile(r"(node_)?[A-Z][A-Za-z0-9]*((_token)?_\d+)*")
 """A name that says an operator and no layer: ``Conv_12``."""
