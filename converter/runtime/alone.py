@@ -122,10 +122,8 @@ def _joined(file: Path, found: Mapping[str, Any]) -> Operators:
     from converter.runtime.cost import OperatorTime
     from converter.runtime.layers import join
 
-    operators = [OperatorTime(**item) for item in found["nodes"]]
-    nodes: dict[str, list[str]] = {}
+    ran = {item["name"]: item.pop("outputs") for item in found["nodes"]}
+    nodes: Mapping[str, Sequence[str]] = ran  # of a file that ONNX Runtime wrote itself
     if file.suffix == ".onnx":
         nodes = {node.name: list(node.output) for node in read_outline(file).graph.node}
-    else:  # written by ONNX Runtime: it has the names that the profiler tells
-        nodes = {item.name: [] for item in operators}
-    return join(operators, nodes)
+    return join([OperatorTime(**item) for item in found["nodes"]], nodes, ran)

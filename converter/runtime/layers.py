@@ -1,14 +1,14 @@
 """Which layer of the source an operator came from, by the name that a profiler has for it.
 
 Nodes are called after the modules or scopes of the source: ``encoder.attn/MatMul_2`` is of
-``encoder.attn``. Runtimes rename what they rewrite: after an output of the node, or with the
-rewrite's name behind the node's.
+``encoder.attn``. Runtimes rename what they rewrite; what it gives has its name still: a node that
+was made of several is of the layer of the last.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from converter.runtime.cost import OperatorTime
@@ -19,7 +19,7 @@ _OPERATOR = re.compile(r"(node_)?[A-Z][A-Za-z0-9]*((_token)?_\d+)*")
 _REWRITTEN = re.compile(r"/[A-Za-z0-9]*Fusion/?$")
 """What ONNX Runtime puts behind the name of a node that it fused with others."""
 
-_NUMBERED = re.compile(r"(_\d+|_flat)$")
+_NUMBERED = re.compile(r"_\d+$")
 _BLOCKED = "_nchwc"
 """What ONNX Runtime adds to an output's name for a node of its own layout
 (``core/optimizer/nchwc_transformer.cc``)."""
@@ -35,27 +35,31 @@ def layer_of(name: str) -> str:
 
 
 def join(
-    operators: Iterable[OperatorTime], nodes: Mapping[str, Iterable[str]]
+    operators: Iterable[OperatorTime],
+    nodes: Mapping[str, Iterable[str]],
+    ran: Mapping[str, Iterable[str]],
 ) -> list[OperatorTime]:
     """Operators with their layers.
 
     Args:
         operators: As a profiler has them.
         nodes: The file's nodes by name, each with the names of its outputs.
+        ran: Likewise those of the graph that the runtime made of it; empty where it doesn't tell.
     """
     makers = {output: name for name, outputs in nodes.items() for output in outputs}
     found = []
     for item in operators:
-        node = _node_of(item.name, nodes, makers)
+        node = next((makers[out] for out in ran.get(item.name, ()) if out in makers), None)
+        node = _named_after(item.name, nodes, makers) if node is None else node
         layer = layer_of(node) if node is not None else ""
         found.append(replace(item, layer=layer, joined=node is not None))
     return found
 
 
-def _node_of(
+def _named_after(
     name: str, nodes: Mapping[str, Iterable[str]], makers: Mapping[str, str]
 ) -> str | None:
-    """The node that an operator was made of."""
+    """The node that an operator's name tells of."""
     if name.endswith(_BLOCKED) and (made := makers.get(name.removesuffix(_BLOCKED))):
         return made
     if name in nodes:
@@ -64,9 +68,8 @@ def _node_of(
     return max(begins, key=len, default=None)
 
 
-def tidied(name: str, others: Iterable[str]) -> str:
-    """A tensor's name as its node's: without a number that tells it from another of that node."""
-    known = set(others)
-    while name not in known and (shorter := _NUMBERED.sub("", name)) != name:
-        name = shorter
-    return name
+def tidied(name: str, others: Collection[str]) -> str:
+    """A tensor's name as its node's: without the number that tells it from another tensor, which
+    has the node's name."""
+    shorter = _NUMBERED.sub("", name)
+    return shorter if shorter in others else name

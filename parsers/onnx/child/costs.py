@@ -26,6 +26,8 @@ _ARENA = re.compile(rb"Total allocated bytes: (\d+)")
 """What ONNX Runtime logs where its arena grows (`core/framework/bfc_arena.cc`)."""
 
 _WARM_RUNS = 3
+_LARGE = 1 << 30
+"""Bytes up to which the graph that ran is written: a protobuf holds two of them at most."""
 _END = "_kernel_time"
 
 
@@ -59,8 +61,9 @@ class OnnxRuntimeBackend(FrameworkBackend):
     def profile(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Microseconds of a run, whole and by node: {"runs", "us", "nodes": [...]}.
 
-        Params as of `memory`. Each node has `name`, `op`, `place` (its provider) and `us`, without
-        what runs within it.
+        Params as of `memory`. Each node has `name`, `op`, `place` (its provider), `us`, without
+        what runs within it, and the names of its `outputs`, in the graph that ONNX Runtime made of
+        the model, where that isn't too large to be written.
         """
         runtime = _runtime()
         feeds = _read(params["feeds"])
@@ -68,12 +71,19 @@ class OnnxRuntimeBackend(FrameworkBackend):
         with tempfile.TemporaryDirectory() as folder, _failing():
             options.enable_profiling = True
             options.profile_file_prefix = str(Path(folder) / "runs")
+            made = Path(folder) / "made.onnx"
+            if _size(Path(params["file"])) <= _LARGE:
+                options.optimized_model_filepath = str(made)
             session = _session(params, options)
             for _ in range(_WARM_RUNS):
                 session.run(None, feeds)
             runs = resident.repeat(lambda: session.run(None, feeds), float(params["seconds"]))
             events = json.loads(Path(session.end_profiling()).read_text())
-        return {"runs": runs, **_by_node(events, runs)}
+            found = _by_node(events, runs)
+            outputs = _outputs(made)
+        for node in found["nodes"]:
+            node["outputs"] = outputs.get(node["name"], [])
+        return {"runs": runs, **found}
 
 
 def _by_node(events: list[dict[str, Any]], runs: int) -> dict[str, Any]:
@@ -96,6 +106,19 @@ def _by_node(events: list[dict[str, Any]], runs: int) -> dict[str, Any]:
             for (name, op, place), us in spent.items()
         ],
     }
+
+
+def _size(file: Path) -> int:
+    """Bytes of a model with what lies beside it, its weights among that."""
+    return sum(item.stat().st_size for item in file.parent.iterdir() if item.is_file())
+
+
+def _outputs(made: Path) -> dict[str, list[str]]:
+    """By node of a file, the names of its outputs."""
+    if not made.exists():
+        return {}
+    onnx = require("onnx", "onnx", "to read the graph that ran")
+    return {node.name: list(node.output) for node in onnx.load(made).graph.node}
 
 
 def _own_times(events: list[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], float]]:
