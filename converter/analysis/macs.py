@@ -84,7 +84,12 @@ def macs_by_node(model: Model, sizes: Mapping[str, int]) -> dict[str, int]:
 def shapes_at(
     model: Model, sizes: Mapping[str, int], *, fold: bool = False
 ) -> dict[str, tuple[int, ...]]:
-    """The shapes of tensors by name, as far as inference finds them.
+    """The shapes of tensors by name, as far as inference finds them; see :func:`inferred_at`."""
+    return dict(_known(inferred_at(model, sizes, fold=fold)))
+
+
+def inferred_at(model: Model, sizes: Mapping[str, int], *, fold: bool = False) -> onnx.GraphProto:
+    """The graph, with types and shapes as far as inference finds them, and without large weights.
 
     Args:
         model: At any opset.
@@ -108,7 +113,7 @@ def shapes_at(
         # where inference can't tell, a run does
         with suppress(onnx.shape_inference.InferenceError, onnx.checker.ValidationError):
             proto = onnx.shape_inference.infer_shapes(proto, data_prop=True)
-    return dict(_known(proto.graph))
+    return proto.graph
 
 
 def _fold(light: onnx_ir.Model) -> None:

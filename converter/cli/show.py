@@ -205,6 +205,8 @@ def show_inspection(found: Inspection) -> None:
     if found.quantization:
         console(f"quantized  {', '.join(f'{name} {n}' for name, n in found.quantization.items())}")
     console(f"work       {_work(found)}" + (f" at {sizes}" if sizes else ""))
+    if not found.unread:
+        console(f"memory     {_memory(found)}" + (f" at {sizes}" if sizes else ""))
     kinds = {kind for types in found.op_types.values() for kind in types}
     every = f", all {min(kinds)}" if len(kinds) == 1 and kinds != {""} else ""
     ops = (f"{op} {_in_types(types, len(kinds) > 1)}" for op, types in found.op_types.items())
@@ -233,6 +235,12 @@ def _origin(source: dict[str, Any]) -> str:
     if isinstance(before, str):  # as the file has it
         return f"{told}; made from {before}"
     return f"{told}; made from {_origin(before)}" if before else told
+
+
+def _memory(found: Inspection) -> str:
+    if found.activations is None:
+        return "not computed: a tensor's size isn't known"
+    return f"{words.size(found.activations)} of tensors at once, computed from the graph"
 
 
 def _work(found: Inspection) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from converter.analysis.activations import peak_activations
 from converter.analysis.macs import node_macs
 from converter.ir.listing import Listing, listing_of
 from converter.ir.model import Model, spec_dict
@@ -34,6 +35,8 @@ class Inspection:
             where the file couldn't be read as a graph.
         macs_unknown: Operators whose multiply-adds couldn't be counted, and how many of each.
         sizes: The sizes that the count was made at.
+        activations: Bytes that the tensors of one inference need at once, computed from the graph
+            at those sizes; None where a tensor's size isn't known.
         history: The passes that made it, where it is a file of ours.
         unread: Why the file couldn't be read as a graph; empty where it could.
     """
@@ -55,6 +58,7 @@ class Inspection:
     macs: int | None = None
     macs_unknown: dict[str, int] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
+    activations: int | None = None
     history: list[dict[str, Any]] = field(default_factory=list)
     unread: str = ""
 
@@ -85,6 +89,7 @@ def inspect_model(
         macs=macs,
         macs_unknown=unknown,
         sizes=at,
+        activations=peak_activations(model, at),
         history=[record.stable() for record in model.history],
     )
 

@@ -64,21 +64,27 @@ def alone(path: Path, request: Request) -> Alone:
     outputs = frozenset(spec.name for spec in signature["outputs"])
     return Alone(
         framework, path, {"threads": request.threads}, "ai-edge-litert", _ARENA,
-        lambda found: joined(found, outputs), numbers,
+        lambda found: joined(found, outputs, ours=signature["ours"]), numbers,
     )  # fmt: skip
 
 
-def joined(found: Mapping[str, Any], borders: frozenset[str]) -> list[OperatorTime]:
+def joined(found: Mapping[str, Any], borders: frozenset[str], *, ours: bool) -> list[OperatorTime]:
     """Operators as they ran, with their layers.
+
+    In a file of ours, what a node of the source was lowered to has its name, and numbers behind it.
+    The user's names of the file's outputs tell no layer: what such an operator takes does.
 
     Args:
         found: What the profiler told, and the file's operators.
-        borders: Names of the file's outputs, which are the user's and tell no layer.
+        borders: Names of the file's outputs.
+        ours: Whether we wrote it.
     """
     operators, events = found["operators"], found["events"]
-    names = set(found["tensors"])
+    names = set(found["tensors"]) if ours else set()
     layers = {
-        item["index"]: "" if item["name"] in borders else layer_of(tidied(item["name"], names))
+        item["index"]: _of_weights(item["inputs"])
+        if item["name"] in borders
+        else layer_of(tidied(item["name"], names))
         for item in operators
     }
     taken = [item for item in operators if item["delegated"]]
@@ -93,6 +99,12 @@ def joined(found: Mapping[str, Any], borders: frozenset[str]) -> list[OperatorTi
         place = "XNNPACK" if delegated else "LiteRT"
         made.append(OperatorTime(tag, _kind(tag), place, us, layer or "", layer is not None))
     return made
+
+
+def _of_weights(names: Sequence[str]) -> str:
+    """The layer whose weights an operator takes; empty where none of their names tells."""
+    found = (name.rpartition(".") for name in names)
+    return next((layer for layer, _, kind in found if kind in ("weight", "bias")), "")
 
 
 def _kind(tag: str) -> str:

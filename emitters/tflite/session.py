@@ -152,14 +152,14 @@ def declared(path: Path) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]
 
 def signature_of(path: Path) -> dict[str, Any]:
     """The names, types, shapes and numbers of a file's inputs and outputs: its first signature's;
-    of a file without one, the tensors' of its main graph."""
+    of a file without one, the tensors' of its main graph; and whether we wrote it (``ours``)."""
     with path.open("rb") as file:
         # Mapped: the file may be larger than the memory, and only its tables are read.
         content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     model = unpack(content, path.name)
     tensors = model.subgraphs[0].tensors
     free = _Symbols(names_of_dimensions(model))
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = {"ours": "modelyard" in _text(model.description)}
     for kind, items in _borders(model).items():
         found[f"{kind}s"] = tuple(_spec(name, tensors[number], free) for name, number in items)
         found[f"{kind}_numbers"] = [{"name": name, "index": number} for name, number in items]

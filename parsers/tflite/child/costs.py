@@ -30,7 +30,7 @@ def profile(
     """As `profiled` gives it, with the file's operators, and all names of tensors:
     {"operators": [...], "tensors": [...]}.
 
-    Each has `name`, of its first output, `op` and `delegated`; a place for each of the file's.
+    Each has `index`, `name` (its first output's), `op`, `inputs` (names), `delegated`.
     """
     runner.run(feeds)
     names = {item["index"]: item["name"] for item in runner.interpreter.get_tensor_details()}
@@ -40,6 +40,7 @@ def profile(
             "index": int(op["index"]),
             "name": next((names.get(number, "") for number in op["outputs"]), ""),
             "op": op["op_name"],
+            "inputs": [names.get(number, "") for number in op["inputs"]],
             "delegated": op["index"] in taken,
         }
         for op in listed
