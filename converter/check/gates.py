@@ -67,7 +67,7 @@ from converter.check.output_gates import judge_outputs, judge_values
 from converter.check.variation import GRAINS, Grain
 from converter.options.request import Request
 from converter.options.resolved import io_dtype_of, memory_limit
-from converter.runtime.cost import Footprint
+from converter.runtime.session import Footprint
 from converter.text import words
 
 __all__ = [

@@ -28,8 +28,7 @@ import numpy as np
 from converter.check.sums import Array
 from converter.errors import InternalError, UsageError
 from converter.ir.model import TensorSpec
-from converter.runtime.cost import Footprint, Profile
-from converter.runtime.session import Progress, Session
+from converter.runtime.session import Footprint, Profile, Progress, Session
 from converter.text import words
 
 if TYPE_CHECKING:

@@ -100,6 +100,8 @@ def command(
     from converter.commands.progress import Progress
 
     if server is not None:
+        if values.get("profile") or values.get("max_memory"):
+            raise click.UsageError("--profile and --max-memory look into a file, not a --server.")
         with Progress() as progress:
             load = api.bench_server(artifact, server, protocol=protocol, rates=rate, p95=p95,
                                     requests=requests, plot=plot, export=export,

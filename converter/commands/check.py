@@ -363,19 +363,17 @@ def bench(
     with opened(artifact, against or artifact, options) as (work, session, samples):
         from converter.check.gates import Limits, judge, require
         from converter.machine import describe_machine
-        from converter.pipeline.steps import measure_session, with_costs
+        from converter.pipeline.steps import measure_session
+        from converter.pipeline.steps.costs import with_costs
 
         with told(listener, "source", "opening the source model") as progress:
             work.opened.progress = progress
             source = work.opened.session() if against else None
         with told(listener, "bench", f"measuring {found.title}") as progress:
             latency = measure_session(session, source, samples, work.request, progress)
-            if not session.runtime.get("stands_for"):
-                request = work.request
-                emitter = emitter_of(found)
-                made = Artifact(emitter.name, request.precision[0], found.path, [found.path])
-                feeds = fed_to(session, samples)
-                latency = with_costs(latency, made, request, feeds, progress)
+            target, request = emitter_of(found).name, work.request
+            made = Artifact(target, request.precision[0], found.path, [found.path])
+            latency = with_costs(latency, made, request, fed_to(session, samples), progress)
         limits = Limits.of(work.request, "fp32")
         gates = judge(limits, None, latency.artifact, memory=latency.memory)
         gates = [gate for gate in gates if gate.measured]

@@ -90,11 +90,13 @@ class Keywords(TypedDict, total=False):
     max_abs_error: float | None
     max_drop: float | None
     max_latency: float | None
+    max_memory: Text | None
     strict: bool
     bench: bool
     bench_batches: Text | int | Sequence[int]
     bench_concurrency: Text | int | Sequence[int]
     bench_seconds: float
+    profile: bool
     threads: int | None
     providers: Text | Sequence[Text]
     cuda_graph: bool

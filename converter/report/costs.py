@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from converter.runtime.cost import START, UNKNOWN, Footprint, Profile
+from collections.abc import Hashable, Iterable
+from typing import TypeVar
+
+from converter.runtime.session import START, Footprint, OperatorTime, Profile
 from converter.text import words
 
 OF_NONE, OF_UNKNOWN = "of no layer", "layer not known"
@@ -48,7 +51,7 @@ def op_rows(profile: Profile) -> list[tuple[str, ...]]:
     """A row for each operator and place, that which takes most first; then what none took."""
     rows = [
         (op, place, str(count), words.number(us), words.percent(us / profile.us))
-        for op, place, count, us in profile.by_op()
+        for op, place, count, us in by_op(profile)
     ]
     outside = profile.outside
     last = ("between operators", "", "", words.number(outside), words.percent(outside / profile.us))
@@ -58,21 +61,39 @@ def op_rows(profile: Profile) -> list[tuple[str, ...]]:
 def layer_rows(profile: Profile) -> list[tuple[str, ...]]:
     """A row for each layer, that which takes most first."""
     return [
-        (layer_name(name), str(count), words.number(us), words.percent(us / profile.us))
-        for name, count, us in profile.by_layer()
+        (name, str(count), words.number(us), words.percent(us / profile.us))
+        for name, count, us in by_layer(profile)
     ]
 
 
-def layer_name(name: str) -> str:
-    """A layer as it is shown."""
-    return {"": OF_NONE, UNKNOWN: OF_UNKNOWN}.get(name, name)
+def by_op(profile: Profile) -> list[tuple[str, str, int, float]]:
+    """Operator, place, how many there are, and their microseconds, most first."""
+    found = _summed(((item.op, item.place), item.us) for item in profile.operators)
+    return [(op, place, count, us) for (op, place), (count, us) in found]
+
+
+def by_layer(profile: Profile) -> list[tuple[str, int, float]]:
+    """Layer, how many operators it has, and their microseconds, most first."""
+    found = _summed((layer_name(item), item.us) for item in profile.operators)
+    return [(name, count, us) for name, (count, us) in found]
+
+
+def by_place(profile: Profile) -> list[tuple[str, int, float]]:
+    """Place, how many operators ran there, and their microseconds, most first."""
+    found = _summed((item.place, item.us) for item in profile.operators)
+    return [(name, count, us) for name, (count, us) in found]
+
+
+def layer_name(item: OperatorTime) -> str:
+    """An operator's layer as it is shown."""
+    return (item.layer or OF_NONE) if item.joined else OF_UNKNOWN
 
 
 def where_line(profile: Profile) -> str:
     """Where it ran: ``cpu 31 operators (93%)``."""
     return ", ".join(
         f"{place} {count} operator{'s' * (count != 1)} ({words.percent(us / profile.us)})"
-        for place, count, us in profile.by_place()
+        for place, count, us in by_place(profile)
     )
 
 
@@ -82,3 +103,15 @@ def title(profile: Profile) -> str:
         f"{profile.runtime}, by its own profiler: {words.number(profile.us)} us a run, the mean of "
         f"{profile.runs}; to profile costs time"
     )
+
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+def _summed(items: Iterable[tuple[Key, float]]) -> list[tuple[Key, tuple[int, float]]]:
+    """How many there are of each key, and the sum, the largest first."""
+    sums: dict[Key, tuple[int, float]] = {}
+    for key, value in items:
+        count, total = sums.get(key, (0, 0.0))
+        sums[key] = (count + 1, total + value)
+    return sorted(sums.items(), key=lambda item: -item[1][1])

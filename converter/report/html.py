@@ -21,8 +21,7 @@ from converter.preparation.declared import (
     State,
 )
 from converter.preparation.flow import FlowStep, When
-from converter.report import costs, svg
-from converter.report.icicle import icicle
+from converter.report import svg
 from converter.report.layerwise_error import AlongReport
 from converter.report.model import ArtifactReport, Report, TuningReport
 from converter.text import markup, words
@@ -39,8 +38,26 @@ def as_html(report: Report) -> str:
         plots=[_plots(artifact) for artifact in report.artifacts],
         fronts={item.package: _front(item) for item in report.tuning},
         parts=report.each_part,
+        costs=_costs(report),
         along=[(n, it, _along(it)) for n, part in report.each_part.items() for it in part.along],
     )
+
+
+def _costs(report: Report) -> Any:
+    """What says costs in words, where something was measured."""
+    if not any(artifact.memory or artifact.profile for artifact in report.artifacts):
+        return None
+    from converter.report import costs
+
+    return costs
+
+
+def _profile(artifact: ArtifactReport) -> Markup | None:
+    if artifact.profile is None:
+        return None
+    from converter.report.icicle import icicle
+
+    return icicle(artifact.profile)
 
 
 def style(environment: Environment) -> Markup:
@@ -70,7 +87,6 @@ def page_environment() -> Environment:
         "at_one": _at_one,
         "numbers": numbers,
         "told": told,
-        "costs": costs,
         "none_sign": words.NONE,
     }
     return environment
@@ -243,5 +259,5 @@ def _plots(artifact: ArtifactReport) -> dict[str, Markup | None]:
         "cosine": svg.cosine_plot(floats, cosine.limit if cosine else None),
         "steps": svg.steps_plot(artifact.steps),
         "latency": svg.latency_plot(artifact.latency, gates.get("latency p95")),
-        "profile": icicle(artifact.profile) if artifact.profile else None,
+        "profile": _profile(artifact),
     }

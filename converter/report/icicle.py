@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 
 from converter.report.costs import OF_NONE, OF_UNKNOWN
 from converter.report.svg import WIDTH
-from converter.runtime.cost import Profile
+from converter.runtime.session import Profile
 from converter.text import words
 from converter.text.markup import Markup
 
-_HEIGHT, _MARGIN, _MOST_COLUMNS = 420.0, 2.0, 5
+_HEIGHT, _MARGIN, _MOST_COLUMNS = 520.0, 2.0, 5
 _LEAST, _LINE = 0.4, 15.0
 """Units below which a box isn't drawn, and from which it has room for its name."""
 
-_LETTER = 6.8
+_LETTER = 7.6
 """Units that a letter takes."""
 
 _BETWEEN = "between operators"

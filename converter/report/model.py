@@ -19,7 +19,7 @@ from converter.preparation.declared import Declaration
 from converter.preparation.flow import FlowStep
 from converter.protocols.server import Packaged
 from converter.report.layerwise_error import AlongReport
-from converter.runtime.cost import Footprint, Profile
+from converter.runtime.session import Footprint, Profile
 from converter.samples import Samples
 
 Verdict = Literal["passed", "failed", "not judged", "unlowered", "not checked"]

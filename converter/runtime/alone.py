@@ -18,7 +18,7 @@ from converter.runtime.worker import Worker
 if TYPE_CHECKING:
     import numpy as np
 
-    from converter.runtime.cost import Footprint, OperatorTime, Profile
+    from converter.runtime.session import Footprint, OperatorTime, Profile
 
 SECONDS = {"memory": 0.2, "profile": 0.5}
 """How long a model runs for its steady state, and for the time by operator."""
@@ -51,7 +51,7 @@ class Alone:
 
     def memory(self, feeds: Feeds) -> Footprint:
         """Resident memory by phase, on these feeds; where the process fails, why."""
-        from converter.runtime.cost import Footprint, Phase
+        from converter.runtime.session import Footprint, Phase
 
         try:
             found = self._call("memory", feeds)
@@ -64,7 +64,7 @@ class Alone:
 
     def profile(self, feeds: Feeds) -> Profile:
         """Time by operator, on these feeds; where the process fails, why."""
-        from converter.runtime.cost import Profile
+        from converter.runtime.session import Profile
 
         try:
             found = self._call("profile", feeds)
@@ -119,8 +119,8 @@ def in_onnxruntime(
 
 def _joined(file: Path, found: Mapping[str, Any]) -> Operators:
     from converter.ir.serialized import read_outline
-    from converter.runtime.cost import OperatorTime
     from converter.runtime.layers import join
+    from converter.runtime.session import OperatorTime
 
     ran = {item["name"]: item.pop("outputs") for item in found["nodes"]}
     nodes: Mapping[str, Sequence[str]] = ran  # of a file that ONNX Runtime wrote itself

@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
-from converter.runtime.cost import OperatorTime
+from converter.runtime.session import OperatorTime
 
 _OPERATOR = re.compile(r"(node_)?[A-Z][A-Za-z0-9]*((_token)?_\d+)*")
 """A name that says an operator and no layer: ``Conv_12``."""

@@ -15,8 +15,8 @@ from typing import Any
 from converter import plugins
 from converter.options.request import Request
 from converter.runtime.alone import Alone
-from converter.runtime.cost import OperatorTime
 from converter.runtime.layers import layer_of, tidied
+from converter.runtime.session import OperatorTime
 from emitters.tflite.session import signature_of
 
 _ARENA = (

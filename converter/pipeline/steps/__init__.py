@@ -18,7 +18,6 @@ from converter.pipeline.steps.artifacts import (
     measure_session,
 )
 from converter.pipeline.steps.base import Results, StepAction
-from converter.pipeline.steps.costs import with_costs
 from converter.pipeline.steps.models import Made, Parse, ReadSamples, Simplify
 
 __all__ = [
@@ -30,7 +29,6 @@ __all__ = [
     "Simplify",
     "StepAction",
     "measure_session",
-    "with_costs",
 ]
 
 ACTIONS: dict[str, type[StepAction]] = {

@@ -39,7 +39,6 @@ from converter.pipeline.cache import Cache
 from converter.pipeline.declaring import declaration_of
 from converter.pipeline.plan import MODELS, Step
 from converter.pipeline.steps.base import StepAction
-from converter.pipeline.steps.costs import with_costs
 from converter.pipeline.steps.models import Made, emitted_next, refuse_unsupported, taken_by
 from converter.pipeline.where import Missed, as_graph, where_it_parts
 from converter.preparation.declared import IN_GRAPH
@@ -479,15 +478,16 @@ class Bench(StepAction):
 
     def run(self, step: Step, progress: Progress) -> LatencyResult:
         """Measures every batch size and number of callers."""
+        from converter.pipeline.steps.costs import with_costs
+
         artifact: Artifact = self.done.result(step.needs[0])
         opened = plugins.load("emitters", artifact.target).open(artifact, self.request)
         session = Fed(opened, real=takes_integers(self.request, artifact.precision))
         samples: Samples = self.done.result("samples")
         found = LatencyResult()
         try:
-            if session.runtime.get("stands_for"):  # what it costs would be another's
-                return found
-            if self.request.bench:
+            another = session.runtime.get("stands_for")  # whose latency it would be
+            if self.request.bench and not another:
                 found = measure_session(session, self.session(), samples, self.request, progress)
             feeds = session.cast(batch_feeds(samples, session.inputs, [1])[1])
         finally:
