@@ -17,6 +17,7 @@ from converter.files.reading import reading
 from converter.files.signatures import Marks
 from converter.options.recipe import make_request
 from converter.options.request import Request
+from converter.options.resolved import memory_limit
 from converter.options.values import require_known
 from converter.pipeline.cache import Cache
 from converter.pipeline.folders import Found, find_artifact
@@ -118,6 +119,7 @@ def working(source: str, options: Mapping[str, Any], alone: bool = False) -> Ite
     """
     request = resolve({"source": source, **options})
     require_known(request)
+    memory_limit(request)
     held = _held.get()
     with held.work(request, alone) if held else _looked_at(request, alone) as work:
         yield work

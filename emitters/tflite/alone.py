@@ -101,10 +101,10 @@ def joined(found: Mapping[str, Any], borders: frozenset[str], *, ours: bool) -> 
     return made
 
 
-def _of_weights(names: Sequence[str]) -> str:
-    """The layer whose weights an operator takes; empty where none of their names tells."""
+def _of_weights(names: Sequence[str]) -> str | None:
+    """The layer whose weights an operator takes; None where none of their names tells."""
     found = (name.rpartition(".") for name in names)
-    return next((layer for layer, _, kind in found if kind in ("weight", "bias")), "")
+    return next((layer for layer, _, kind in found if kind in ("weight", "bias")), None)
 
 
 def _kind(tag: str) -> str:
