@@ -119,11 +119,16 @@ def in_onnxruntime(
 
 def _joined(file: Path, found: Mapping[str, Any]) -> Operators:
     from converter.ir.serialized import read_outline
-    from converter.runtime.layers import join
+    from converter.runtime.layers import Node, join, layer_of
     from converter.runtime.session import OperatorTime
 
     ran = {item["name"]: item.pop("outputs") for item in found["nodes"]}
-    nodes: Mapping[str, Sequence[str]] = ran  # of a file that ONNX Runtime wrote itself
     if file.suffix == ".onnx":
-        nodes = {node.name: list(node.output) for node in read_outline(file).graph.node}
+        nodes = [
+            Node(node.name, node.op_type, next(iter(node.input), ""), list(node.output))
+            for node in read_outline(file).graph.node
+        ]
+    else:  # by ONNX Runtime itself, whose own nodes are called after their operators
+        named = (item for item in found["nodes"] if layer_of(item["name"]))
+        nodes = [Node(item["name"], item["op"], "", ()) for item in named]
     return join([OperatorTime(**item) for item in found["nodes"]], nodes, ran)

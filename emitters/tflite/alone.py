@@ -15,7 +15,7 @@ from typing import Any
 from converter import plugins
 from converter.options.request import Request
 from converter.runtime.alone import Alone
-from converter.runtime.layers import layer_of, tidied
+from converter.runtime.layers import filled, layer_of, tidied
 from converter.runtime.session import OperatorTime
 from emitters.tflite.session import signature_of
 
@@ -92,13 +92,12 @@ def joined(found: Mapping[str, Any], borders: frozenset[str], *, ours: bool) -> 
     pairs = dict(_aligned([_kind(events[at][0]) for at in ran], taken, _is_of))
     matched = {ran[at]: taken[other]["index"] for at, other in pairs.items()}
     matched |= {at: event[1] for at, event in enumerate(events) if not event[2]}
-    known = [layers.get(matched[at]) if at in matched else None for at in range(len(events))]
     made = []
     for at, (tag, _, delegated, us) in enumerate(events):
-        layer = known[at] if known[at] is not None else _between(known, at, _kind(tag))
+        layer = layers.get(matched[at]) if at in matched else None
         place = "XNNPACK" if delegated else "LiteRT"
         made.append(OperatorTime(tag, _kind(tag), place, us, layer or "", layer is not None))
-    return made
+    return filled(made, ("Clamp",))  # an activation in the operator before
 
 
 def _of_weights(names: Sequence[str]) -> str | None:
@@ -114,13 +113,6 @@ def _kind(tag: str) -> str:
 def _is_of(kind: str, operator: Mapping[str, Any]) -> bool:
     alike = kind.upper().replace(" ", "_").replace("-", "_")
     return operator["op"] in KINDS.get(kind, (alike,))
-
-
-def _between(known: Sequence[str | None], at: int, kind: str) -> str | None:
-    """The layer of an operator that is none of the file's by itself."""
-    before = next((layer for layer in reversed(known[:at]) if layer is not None), None)
-    after = next((layer for layer in known[at:] if layer is not None), None)
-    return before if before == after or kind == "Clamp" else None  # an activation in the last one
 
 
 def _aligned(

@@ -25,6 +25,7 @@ _INFO, _QUIET = 1, 4
 _ARENA = re.compile(rb"Total allocated bytes: (\d+)")
 """What ONNX Runtime logs where its arena grows (`core/framework/bfc_arena.cc`)."""
 
+_WITH_BODIES = frozenset({"If", "Loop", "Scan"})
 _WARM_RUNS = 3
 _LARGE = 1 << 30
 """Bytes up to which the graph that ran is written: a protobuf holds two of them at most."""
@@ -122,16 +123,17 @@ def _outputs(made: Path) -> dict[str, list[str]]:
 
 
 def _own_times(events: list[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], float]]:
-    """Each event with its time less that of those within it: an If's, of its branch's nodes."""
+    """Each event with its time, less that of those within it: an If's, of its branch's nodes."""
     inside: dict[int, float] = defaultdict(float)
     around: list[dict[str, Any]] = []
     ordered = sorted(events, key=lambda e: (e["ts"], -e["dur"]))
     for event in ordered:
-        while around and around[-1]["ts"] + around[-1]["dur"] <= event["ts"]:
+        while around and around[-1]["ts"] + around[-1]["dur"] < event["ts"] + event["dur"]:
             around.pop()
-        if around and event["args"].get("graph_index") != around[-1]["args"].get("graph_index"):
+        if around:
             inside[id(around[-1])] += event["dur"]
-        around.append(event)
+        if event["args"]["op_name"] in _WITH_BODIES:
+            around.append(event)
     for event in ordered:
         yield event, max(0.0, event["dur"] - inside[id(event)])
 
