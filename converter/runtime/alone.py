@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from converter.runtime.session import Footprint, OperatorTime, Profile
 
-SECONDS = {"memory": 0.2, "profile": 0.5}
+SECONDS = {"memory": 0.1, "profile": 0.5}
 """How long a model runs for its steady state, and for the time by operator."""
 
 Feeds = Mapping[str, "np.ndarray[Any, Any]"]

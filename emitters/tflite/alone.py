@@ -88,12 +88,12 @@ def joined(found: Mapping[str, Any], borders: frozenset[str], *, ours: bool) -> 
         for item in operators
     }
     taken = [item for item in operators if item["delegated"]]
-    ran = [at for at, event in enumerate(events) if event[2]]
+    ran = [at for at, event in enumerate(events) if event[2] and not event[4]]
     pairs = dict(_aligned([_kind(events[at][0]) for at in ran], taken, _is_of))
     matched = {ran[at]: taken[other]["index"] for at, other in pairs.items()}
-    matched |= {at: event[1] for at, event in enumerate(events) if not event[2]}
+    matched |= {at: event[1] for at, event in enumerate(events) if not (event[2] or event[4])}
     made = []
-    for at, (tag, _, delegated, us) in enumerate(events):
+    for at, (tag, _, delegated, us, _) in enumerate(events):
         layer = layers.get(matched[at]) if at in matched else None
         place = "XNNPACK" if delegated else "LiteRT"
         made.append(OperatorTime(tag, _kind(tag), place, us, layer or "", layer is not None))

@@ -191,3 +191,23 @@ def test_a_picture_has_boxes_in_boxes() -> None:
     }  # fmt: skip
     assert heights["a.b.c"] / heights["a.b"] == pytest.approx(0.75, abs=0.01)
     assert ">a.b 80.0%<" in drawn and "<script>" not in drawn
+
+
+@pytest.mark.parametrize("target", ["onnx", "tflite"])
+def test_a_branch_is_not_counted_twice(tmp_path: Path, target: str) -> None:
+    """An If's time is its own, and what its branch runs is told apart; a scalar is fed as one."""
+    text = """
+        g (float[65536] x, bool c) => (float[65536] y) {
+            y = If(c) <
+                then_branch = t () => (float[65536] a) { e = Exp(x) a = Sin(e) },
+                else_branch = f () => (float[65536] b) { h = Exp(x) b = Cos(h) }
+            >
+        }"""
+    written(tmp_path / "m.onnx", text, 20)
+    options = "--no-check --no-bench --profile --threads 1 --samples random:1 --out build"
+    typed(f"convert m.onnx --to {target} {options}", tmp_path)
+    profile = json.loads((tmp_path / "build/report.json").read_text())["artifacts"][0]["profile"]
+    assert not profile["why"]
+    spent = {item["op"].upper(): item["us"] for item in profile["operators"]}
+    assert "IF" in spent and len(spent) == 3
+    assert sum(spent.values()) <= profile["us"] * 1.001

@@ -19,19 +19,21 @@ _CPU, _WRITE = 1, 1
 _OPERATOR, _DELEGATES = 1 << 1, 1 << 3
 """Kinds of events: an operator of the graph; one that a delegate runs in its place."""
 
+_WITH_BODIES = ("WHILE", "IF", "STABLEHLO_COMPOSITE")
 _SENTINEL, _LARGEST = 0xA5, 512
 _LAYOUT = 4
 """Where a `LiteRtRankedTensorType` has its layout: rank, and from the next word on sizes."""
-_LAYOUT_BYTES, _MOST_SIZES = 68, 8
+_LAYOUT_BYTES = 68
 _ERROR = "LiteRT's C library failed: {} gave {}"
 _IGNORED = c.CFUNCTYPE(None, c.c_void_p)(lambda _: None)
 _PROFILING = b"enable_profiling = true\n"
 
 
 def profile(file: str, feeds: Mapping[str, Any], threads: int, seconds: float) -> dict[str, Any]:
-    """Microseconds of a run by operator: {"runs", "us", "events": [(tag, index, delegated, us)]}.
+    """Microseconds of a run by operator: {"runs", "us", "events": [...]}.
 
-    `index` is the operator's number in its graph, or in the delegate's piece of that.
+    Each event is (tag, index, delegated, us, inner): the operator's number in its graph, or in the
+    delegate's piece of that; its own time; whether it ran in a body of another operator.
     Raises source where LiteRT fails, usage where its library isn't there or tells nothing.
     """
     with _Model(file, threads) as model:
@@ -49,25 +51,42 @@ def _summed(events: list[_Event], runs: int) -> dict[str, Any]:
     told = [event for event in events if event.kind in (_OPERATOR, _DELEGATES)]
     if not told or len(told) % runs:
         raise WorkerError("usage", "LiteRT's profiler doesn't tell the same operators of each run")
+    _take_apart(told)
     count = len(told) // runs
     found = []
     for at in range(count):
-        first, us = told[at], sum(event.us for event in told[at::count]) / runs
-        found.append((first.tag, first.index, first.kind == _DELEGATES, us))
+        first, us = told[at], sum(event.own for event in told[at::count]) / runs
+        found.append((first.tag, first.index, first.kind == _DELEGATES, us, first.inner))
     return {"us": whole / runs, "events": found}
+
+
+def _take_apart(events: list[_Event]) -> None:
+    """Takes the time of what bodies of WHILE and IF ran from those."""
+    around: list[_Event] = []
+    for event in sorted(events, key=lambda e: (e.start, -e.us)):
+        while around and around[-1].start + around[-1].us < event.start + event.us:
+            around.pop()
+        if around:
+            event.inner = True
+            around[-1].own -= event.us
+        if event.tag in _WITH_BODIES:
+            around.append(event)
 
 
 class _Event:
     """An event as the profiler wrote it: `ProfiledEventData`.
 
     How many bytes the part between differs from version to version: the first fields stand at its
-    begin, and the last at its end.
+    begin, and the last at its end. `own` is its time without what ran within it, `inner` whether
+    it ran within another.
     """
 
     def __init__(self, data: bytes) -> None:
         self.tag = (c.c_char_p(int.from_bytes(data[:8], "little")).value or b"").decode()
         self.kind = int.from_bytes(data[8:12], "little")
-        self.us = int.from_bytes(data[24:32], "little")
+        self.start = int.from_bytes(data[16:24], "little")
+        self.us = self.own = int.from_bytes(data[24:32], "little")
+        self.inner = False
         self.index = int.from_bytes(data[-24:-16], "little")
 
 
@@ -124,11 +143,12 @@ class _Model:
 
         inputs = []
         for number, name in enumerate(self._names("Input")):
-            array = np.ascontiguousarray(feeds[name])
-            sizes = (c.c_int32 * array.ndim)(*array.shape)
-            place = self.compiled, c.c_size_t(0), c.c_size_t(number)
-            self.call("LiteRtCompiledModelResizeInputTensorNonStrict", *place, sizes,
-                      c.c_size_t(array.ndim))  # fmt: skip
+            array = np.asarray(feeds[name], order="C")
+            if _sizes(self._type("Input", number).raw[_LAYOUT:]) != array.shape:
+                sizes = (c.c_int32 * array.ndim)(*array.shape)
+                place = self.compiled, c.c_size_t(0), c.c_size_t(number)
+                self.call("LiteRtCompiledModelResizeInputTensorNonStrict", *place, sizes,
+                          c.c_size_t(array.ndim))  # fmt: skip
             buffer = self._buffer("Input", number, array.shape)
             held = c.c_void_p()
             self.call("LiteRtLockTensorBuffer", buffer, c.byref(held), _WRITE)
@@ -141,10 +161,8 @@ class _Model:
                   c.c_size_t(count), layouts, c.c_bool(True))  # fmt: skip
         outputs = []
         for number in range(count):
-            layout = layouts.raw[_LAYOUT_BYTES * number :][:_LAYOUT_BYTES]
-            rank = layout[0] & 0x7F
-            sizes_of = np.frombuffer(layout, np.int32, _MOST_SIZES, 4)[:rank]
-            outputs.append(self._buffer("Output", number, tuple(map(int, sizes_of))).value)
+            shape = _sizes(layouts.raw[_LAYOUT_BYTES * number : _LAYOUT_BYTES * (number + 1)])
+            outputs.append(self._buffer("Output", number, shape).value)
         self._inputs, self._outputs = _array(inputs), _array(outputs)
 
     def _names(self, kind: str) -> Iterator[str]:
@@ -156,11 +174,15 @@ class _Model:
                       c.byref(name))  # fmt: skip
             yield (name.value or b"").decode()
 
-    def _buffer(self, kind: str, number: int, shape: tuple[int, ...]) -> c.c_void_p:
-        at = c.c_size_t(number)
+    def _type(self, kind: str, number: int) -> Any:
+        """What the file says of an input or output: a `LiteRtRankedTensorType`."""
+        at, described = c.c_size_t(number), c.create_string_buffer(256)
         tensor = self._out(f"LiteRtGetSignature{kind}TensorByIndex", self._signature, at)
-        described = c.create_string_buffer(256)
         self.call("LiteRtGetRankedTensorType", tensor, described)
+        return described
+
+    def _buffer(self, kind: str, number: int, shape: tuple[int, ...]) -> c.c_void_p:
+        at, described = c.c_size_t(number), self._type(kind, number)
         for axis, size in enumerate(shape):
             c.c_int32.from_buffer(described, _LAYOUT + 4 + 4 * axis).value = size
         needs = self._out(
@@ -189,6 +211,13 @@ class _Model:
         size = -(-written // (8 * count.value)) * 8
         data = held.raw
         return [_Event(data[size * at : size * (at + 1)]) for at in range(count.value)]
+
+
+def _sizes(layout: bytes) -> tuple[int, ...]:
+    """The sizes of a `LiteRtLayout`, whose first seven bits are how many there are."""
+    rank = layout[0] & 0x7F
+    return tuple(int.from_bytes(layout[4 + 4 * axis :][:4], "little", signed=True)
+                 for axis in range(rank))  # fmt: skip
 
 
 def _array(handles: list[int | None]) -> Any:
