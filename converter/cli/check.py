@@ -27,7 +27,7 @@ from converter.cli import completing, options
     "precision",
     "io_dtype",
     *options.SAMPLES,
-    *options.CHECKS,
+    *(name for name in options.CHECKS if name != "max_memory"),  # bench measures it
     "threads",
     "providers",
     *options.OPENING,

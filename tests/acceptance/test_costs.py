@@ -12,7 +12,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from converter.report.icicle import icicle
+from converter.runtime.layers import Node, join
 from converter.runtime.session import OperatorTime, Profile
+from emitters.tflite.alone import joined
 from tests.acceptance.cli import command, typed, written
 
 WIDE, NARROW = 6144, 256
@@ -211,3 +213,48 @@ def test_a_branch_is_not_counted_twice(tmp_path: Path, target: str) -> None:
     spent = {item["op"].upper(): item["us"] for item in profile["operators"]}
     assert "IF" in spent and len(spent) == 3
     assert sum(spent.values()) <= profile["us"] * 1.001
+
+
+NODES = [
+    Node("enc.a", "Conv", "x", ["c"]),
+    Node("c_QuantizeLinear", "QuantizeLinear", "c", ["q"]),
+    Node("enc.b/MatMul", "MatMul", "q", ["m"]),
+    Node("Transpose", "Transpose", "m", ["y"]),
+]
+
+
+@pytest.mark.parametrize(("name", "outputs", "layer"), [
+    ("enc.a", [], "enc.a"),
+    ("fused", ["m"], "enc.b"),  # by what it gives
+    ("c_nchwc", [], "enc.a"),
+    ("c_QuantizeLinear", [], "enc.a"),  # what is quantized is its maker's
+    ("InsertedPrecisionFreeCast_m", ["InsertedPrecisionFreeCast_m"], "enc.b"),
+    ("enc.b/MatMul/MatMulScaleFusion/", [], "enc.b"),
+    ("Transpose", ["y"], ""),
+    ("ReorderInput", ["new"], None),
+])  # fmt: skip
+def test_names_of_runtimes_tell_layers(name: str, outputs: list[str], layer: str | None) -> None:
+    (found,) = join([OperatorTime(name, "Op", "cpu", 1.0, joined=False)], NODES, {name: outputs})
+    assert (found.layer if found.joined else None) == layer
+
+
+def test_an_unknown_operator_is_its_neighbours_where_these_agree() -> None:
+    names = ["enc.a", "new", "enc.a", "other", "enc.b/MatMul"]
+    operators = [OperatorTime(name, "Op", "cpu", 1.0, joined=False) for name in names]
+    found = join(operators, NODES, {})
+    assert [item.layer if item.joined else None for item in found] == [
+        "enc.a", "enc.a", "enc.a", None, "enc.b",
+    ]  # fmt: skip
+
+
+def test_numbered_layers_of_others_files_stay_apart() -> None:
+    """Ours are numbered where one node became several operators; Keras numbers its layers."""
+    operators = [
+        {"index": at, "name": name, "op": "CONV_2D", "inputs": [], "delegated": True}
+        for at, name in enumerate(["conv2d", "conv2d_1"])
+    ]
+    events = [("Convolution (NHWC, F32) IGEMM", at, True, 1.0, False) for at in range(2)]
+    found = {"operators": operators, "events": events, "tensors": ["conv2d", "conv2d_1"]}
+    theirs = joined(found, frozenset(), ours=False)
+    assert [item.layer for item in theirs] == ["conv2d", "conv2d_1"]
+    assert {item.layer for item in joined(found, frozenset(), ours=True)} == {"conv2d"}
