@@ -371,14 +371,15 @@ def bench(
             source = work.opened.session() if against else None
         with told(listener, "bench", f"measuring {found.title}") as progress:
             latency = measure_session(session, source, samples, work.request, progress)
-            target, request = emitter_of(found).name, work.request
-            made = Artifact(target, request.precision[0], found.path, [found.path])
-            latency = with_costs(latency, made, request, fed_to(session, samples), progress)
-        limits = Limits.of(work.request, "fp32")
-        gates = judge(limits, None, latency.artifact, memory=latency.memory)
-        gates = [gate for gate in gates if gate.measured]
-        require(gates, found.title)
-        return Benchmark(latency, asdict(describe_machine()), gates)
+        request, feeds = work.request, fed_to(session, samples)
+    with told(listener, "costs", f"measuring what {found.title} costs") as progress:  # once alone
+        target = emitter_of(found).name
+        made = Artifact(target, request.precision[0], found.path, [found.path])
+        latency = with_costs(latency, made, request, feeds, progress)
+    judged_gates = judge(Limits.of(request, "fp32"), None, latency.artifact, memory=latency.memory)
+    gates = [gate for gate in judged_gates if gate.measured]
+    require(gates, found.title)
+    return Benchmark(latency, asdict(describe_machine()), gates)
 
 
 def _not_run(runtime: Mapping[str, Any]) -> str:
