@@ -122,8 +122,9 @@ OTHERS: dict[str, list[Any]] = {
     "batch": ["4"], "dims": [{"n": 3}], "kwargs": [{"n": 3}], "palette_bits": [4],
     "skip_passes": [["onnxsim"]], "precision": [["fp32"]], "to": [["onnx"]], "serve": [[]],
     "metric": [["top1"]], "repository": ["models"], "max_latency": [9.0], "max_memory": ["9MB"],
-    "min_cosine": [0.9], "io_dtype": ["float16"], "preparation": [[{"kind": "picture"}]],
-    "answer": [[{"kind": "classes"}]], "flow": [["find"]],
+    "min_cosine": [0.9], "max_drop": [2.0], "io_dtype": ["float16"],
+    "preparation": [[{"kind": "picture"}]], "answer": [[{"kind": "classes"}]],
+    "flow": [["find"]], "layers": [{"zoo": {}}],
 }  # fmt: skip
 """Values that options may have, where it isn't any text or number."""
 

@@ -42,7 +42,7 @@ A gate that can't be judged is not passed: its status is ``not judged``, and ``w
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 
@@ -87,6 +87,9 @@ STEPS = {"fp32": 2.0**-20, "fp16": 2.0**-11}
 """Share of an output's known range that may be lost of each value; others' is :data:`STEP`."""
 
 STEP = 2.0**-8
+Drop = float | Mapping[str, float] | None
+"""Points that metrics may drop: each, or by their names, the others under the empty one."""
+
 MEMORY = "memory peak"
 MEGABYTE = 1_000_000
 MAX_DROP = 1.0
@@ -100,8 +103,9 @@ class Limits:
     Attributes:
         cosine: Smallest cosine.
         max_abs: Largest absolute error; None for no gate.
-        max_drop: Points; None for :data:`MAX_DROP` on metrics in percent, and no judgement of
-            others: how much of another unit matters, only the user knows.
+        max_drop: Points, of all metrics or by their names; else :data:`MAX_DROP` on metrics in
+            percent, and no judgement of others: how much of another unit matters, only the user
+            knows.
         latency_ms: Largest p95; None for no gate.
         memory: Most bytes that running it adds to a process; None for no gate.
         io_dtype: The type that the source's float32 outputs were asked to have (``--io-dtype``).
@@ -115,7 +119,7 @@ class Limits:
 
     cosine: float
     max_abs: float | None = None
-    max_drop: float | None = None
+    max_drop: Drop = None
     latency_ms: float | None = None
     memory: int | None = None
     io_dtype: str = "float32"
@@ -236,6 +240,13 @@ def judge(
     return gates
 
 
+def limit_on(asked: Drop, metric: MetricResult) -> float | None:
+    """Points that a metric may drop; None where nothing says it."""
+    limits = asked if isinstance(asked, Mapping) else {"": asked}
+    found = limits.get(metric.name, limits.get(""))
+    return MAX_DROP if found is None and metric.unit == "%" else found
+
+
 def _judge_drop(limits: Limits, metric: MetricResult) -> GateResult:
     percent = metric.unit == "%"
     name = f"drop {metric.name}"
@@ -245,9 +256,9 @@ def _judge_drop(limits: Limits, metric: MetricResult) -> GateResult:
         f"{words.number(metric.candidate)}{metric.unit} here,"
         f" over {metric.samples} sample{'s' * (metric.samples != 1)}"
     )
-    if limits.max_drop is None and not percent:
+    limit = limit_on(limits.max_drop, metric)
+    if limit is None:
         return unjudged(name, why + "; give --max-drop, in the metric's own unit", None, unit)
-    limit = MAX_DROP if limits.max_drop is None else limits.max_drop
     kept = metric.drop <= limit + 1e-9  # 98.0 - 97.0 of shares of 1 isn't exactly one point
     return judged(name, limit, metric.drop, kept, why, unit)
 

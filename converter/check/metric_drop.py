@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import PurePath
 from typing import Any
 
+from converter.check.gates import Drop
 from converter.check.metric import Metric, MetricResult, MetricTally
 from converter.check.sums import Array
 from converter.check.task_metrics import default_metrics
@@ -16,16 +18,20 @@ from converter.samples import Sample, Samples
 Outputs = Mapping[str, Array]
 
 
-def require_metric(asked: Sequence[str], outputs: Sequence[TensorSpec], samples: Samples) -> None:
+def require_metric(
+    asked: Sequence[str], limits: Drop, outputs: Sequence[TensorSpec], samples: Samples
+) -> None:
     """Refuses a limit on the drop of a metric that nothing can be said of.
 
     Args:
         asked: ``--metric``.
+        limits: ``--max-drop``.
         outputs: The model's.
         samples: Those that it would be judged on.
 
     Raises:
-        UsageError: The samples have no labels, or no metric is known to suit them.
+        UsageError: The samples have no labels, no metric is known to suit them, or it limits one
+            that isn't measured.
     """
     labels = [sample.label for sample in samples]
     without = sum(label is None for label in labels)
@@ -36,11 +42,19 @@ def require_metric(asked: Sequence[str], outputs: Sequence[TensorSpec], samples:
             hint="Give labelled samples (--samples, --labels), or a limit of the cosine: "
             "--min-cosine.",
         )
-    if not asked and not default_metrics(outputs, labels):
+    measured = [PurePath(name).name for name in asked] or default_metrics(outputs, labels)
+    if not measured:
         raise UsageError(
             "--max-drop limits how far a metric drops, and none is known to suit these outputs and "
             "labels",
             hint=f"Name one: --metric {', '.join(METRICS)} or FILE.py:FUNCTION.",
+        )
+    named = [name for name in limits if name] if isinstance(limits, Mapping) else []
+    if unknown := [name for name in named if name not in measured]:
+        raise UsageError(
+            f"--max-drop limits {', '.join(unknown)}, and what is measured is "
+            f"{', '.join(measured)}",
+            hint=f"Measure it, too: --metric {','.join([*measured, *unknown])}",
         )
 
 

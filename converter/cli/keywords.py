@@ -38,7 +38,7 @@ def keywords_module() -> str:
     lines = [
         f"    {item.name}: {_type(item.name, type_of(item.name))}"
         for item in all_fields()
-        if item.name not in ("source", "preparation")
+        if item.name not in ("source", "preparation", "layers")
     ]
     return _HEAD + "\n".join(lines) + "\n"
 
@@ -50,6 +50,8 @@ def _type(name: str, hint: object) -> str:
     option = options().get(name)
     optional = " | None" if text.endswith(" | None") else ""
     text = text.removesuffix(" | None")
+    if option and option.by_name:
+        return text.replace("dict[", "Mapping[") + optional
     if name == "prepare":  # or how, which a recipe writes under the same key; or both
         optional = f" | {_WRITTEN}{optional}"
     if option and option.choices:

@@ -115,13 +115,14 @@ def _click_option(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any
         if "/" not in option.flags[0]:
             settings["is_flag"] = True
     else:
-        plain = option.pairs or option.many
+        many = option.many or option.by_name
+        plain = option.pairs or many
         settings["type"] = (
             click.Choice(option.choices) if option.choices else (str if plain else kind)
         )
         settings["metavar"] = option.metavar
-        settings["multiple"] = option.many
-        if option.many:
+        settings["multiple"] = many
+        if many:
             settings["callback"] = _reader(option, kind)
     return click.option(*option.flags, name, cls=_Grouped, **settings)
 
@@ -144,6 +145,8 @@ def _reader(
             return None
         items = [part for text in texts for part in (text.split(",") if option.split else [text])]
         try:
+            if option.by_name:
+                return _by_name(items, kind)
             if option.pairs:
                 return dict(_pair(item, kind) for item in items)
             items = option.spelled_out(items)
@@ -152,6 +155,17 @@ def _reader(
             raise click.BadParameter(f"{error}", ctx, param) from error
 
     return read
+
+
+def _by_name(items: Sequence[str], kind: type) -> Any:
+    """Values by their names, one without a name under the empty one; or that one alone."""
+    found = {}
+    for name, equals, value in (item.rpartition("=") for item in items):
+        try:
+            found[name] = kind(value)
+        except ValueError:
+            raise ValueError(f"{name}{equals}{value} isn't NUMBER or METRIC=NUMBER") from None
+    return found[""] if found.keys() == {""} else found
 
 
 def _pair(text: str, kind: type) -> tuple[str, Any]:

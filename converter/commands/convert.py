@@ -352,9 +352,10 @@ def run_recipe(
         Others: As :func:`convert`.
     """
     from converter.options.recipe_files import open_recipe
+    from converter.pipeline.layers import overruled
 
     found = open_recipe(find_recipe(recipe), set, document) if isinstance(recipe, str) else recipe
-    values = {**found.values, **options}
+    values = overruled(found.values, options)
     if not (trust_recipe or values.get("dry_run")):
         from converter.options.trust import require_trusted
 
@@ -362,7 +363,7 @@ def run_recipe(
     if "parts" in values:
         of_all = {name: value for name, value in values.items() if name != "parts"}
         over = {n: value for n, value in options.items() if n not in (*OF_ALL, "name")}
-        parts = {name: {**own, **over} for name, own in values["parts"].items()}
+        parts = {name: overruled(own, over) for name, own in values["parts"].items()}
         places = () if "flow" in options else found.flow_places
         return convert_parts(parts, listener=listener, taken=taken, flow_places=places, **of_all)
     if "source" not in values:

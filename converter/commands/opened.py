@@ -25,7 +25,6 @@ from converter.pipeline.plan import Step
 from converter.pipeline.reads import require_files
 from converter.pipeline.run import Listener, Silent
 from converter.pipeline.work import Work, find_parser, left_of, sizes_of
-from converter.preparation.suggested import completed
 from converter.preparation.written import require_written
 from converter.protocols.emitter import Artifact, Emitter
 from converter.protocols.parser import Identity, Parser, Source
@@ -55,9 +54,9 @@ def resolve(values: Mapping[str, Any]) -> Request:
     if request.preparation or request.answer:
         require_written(request.preparation, request.answer)
     if source.startswith("zoo:"):
-        prepare = completed(request.preparation, found.get("preparation", ()))
-        answer = completed(request.answer, found.get("answer", ()))
-        request = replace(request, preparation=prepare, answer=answer)
+        from converter.pipeline.layers import with_zoo
+
+        request = with_zoo(request, source, found, values)
     return request
 
 

@@ -57,12 +57,13 @@ class CheckOptions:
         needs="check",
         affects=("emit", "check", "pack", "package"),
     )
-    max_drop: float | None = _check(
+    max_drop: float | dict[str, float] | None = _check(
         "--max-drop",
-        "Gate: points that the metric may drop; below fp32, as many layers as it takes stay in "
-        "float32. Needs labels. Default: 1 for metrics in percent.",
-        metavar="POINTS",
+        "Gate: points that a metric, or each, may drop; below fp32, as many layers as it takes "
+        "stay in float32. Needs labels. Default: 1 for metrics in percent.",
+        metavar="[METRIC=]POINTS",
         usual=True,
+        by_name=True,
         needs="check or quantize",
         affects=("quantize", "check"),
     )

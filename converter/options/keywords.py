@@ -88,7 +88,7 @@ class Keywords(TypedDict, total=False):
     metric: Text | Sequence[Text]
     min_cosine: float | None
     max_abs_error: float | None
-    max_drop: float | None
+    max_drop: float | Mapping[str, float] | None
     max_latency: float | None
     max_memory: Text | None
     strict: bool

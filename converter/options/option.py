@@ -32,6 +32,7 @@ class Option:
         split: Commas separate values.
         choices: The only values it takes.
         pairs: Values are ``NAME=VALUE``.
+        by_name: They may be: one without a name is for all others.
         group: The heading it stands under in ``--help``.
         usual: ``--help`` shows it; the others, ``--help-all`` does.
         needs: An option that can be turned off, or a key of
@@ -49,6 +50,7 @@ class Option:
     split: bool = False
     choices: tuple[str, ...] = ()
     pairs: bool = False
+    by_name: bool = False
     group: str = ""
     usual: bool = False
     values: str = ""
@@ -77,6 +79,7 @@ def declared(
     needs: str = "",
     reads: bool = False,
     named: Mapping[str, tuple[float, ...]] = MappingProxyType({}),
+    by_name: bool = False,
 ) -> Any:
     """A field of a dataclass that is an option; its attributes are those of :class:`Option`.
 
@@ -93,6 +96,7 @@ def declared(
         split,
         choices,
         isinstance(default, dict),
+        by_name,
         group,
         usual,
         values,

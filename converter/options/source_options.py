@@ -158,7 +158,10 @@ class SampleOptions:
         default_factory=list, metadata={"affects": _IMAGE_STEPS}
     )
     answer: list[dict[str, Any]] = field(
-        default_factory=list, metadata={"affects": ("quantize", "check", "pack", "package")}
+        default_factory=list, metadata={"affects": ("quantize", "emit", "check", "pack", "package")}
+    )
+    layers: dict[str, Any] = field(
+        default_factory=dict, metadata={"affects": (*_IMAGE_STEPS, "quantize", "check")}
     )
     flow: list[Any] = field(default_factory=list, metadata={"affects": ("results",)})
     prepare: str | None = declared(

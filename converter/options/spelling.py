@@ -82,6 +82,7 @@ def value_type(name: str) -> type:
     """The type of one value of the field: ``int`` for ``int | None`` and for ``list[int]``."""
     hint = _hints()[name]
     inner = [item for item in get_args(hint) if item is not type(None)]
+    inner = [item for item in inner if get_origin(item) is None] or inner
     kind = inner[-1] if inner else hint
     return kind if isinstance(kind, type) and kind is not Any else str
 
@@ -96,6 +97,8 @@ def _fitted(name: str, value: Any) -> Any:
         return value
     hint = _hints()[name]
     option, text = option_of(name), value_type(name) is str and get_args(hint) != (Any,)
+    if option.by_name:
+        return _by_name(value)
     if option.pairs:
         items = value if isinstance(value, list) else [value]
         pairs = [_pair(item) if isinstance(item, str) else item for item in items]
@@ -109,6 +112,17 @@ def _fitted(name: str, value: Any) -> Any:
         given = [p for v in given for p in (v.split(",") if isinstance(v, str) else [v])]
         given = [v.strip() if isinstance(v, str) else v for v in given]
     return [_plain(item, text) for item in option.spelled_out(given)]
+
+
+def _by_name(value: Any) -> Any:
+    """One value, or a mapping of names to values, as it is; of ``NAME=VALUE`` that mapping."""
+    items = value if isinstance(value, list) else [value]
+    if not any(isinstance(item, str) for item in items) and not isinstance(value, list):
+        return value
+    pairs = [_pair(item) if isinstance(item, str) else {"": item} for item in items]
+    if not all(isinstance(pair, Mapping) for pair in pairs):
+        return value
+    return {key: part for pair in pairs for key, part in pair.items()}
 
 
 def _plain(value: Any, text: bool) -> Any:

@@ -15,6 +15,7 @@ from converter.preparation.declared import (
     Boxes,
     Classes,
     Declaration,
+    Meaning,
     Picture,
     Prepare,
     Sound,
@@ -22,7 +23,7 @@ from converter.preparation.declared import (
     classes_of,
     sentence_of,
 )
-from converter.preparation.suggested import Suggested, row_of, shaped
+from converter.preparation.suggested import DECLARED, IMAGES, Suggested, row_of, shaped
 from converter.preparation.written import filled
 from converter.samples import Samples
 
@@ -70,7 +71,8 @@ def _filled(request: Request, model: Model, known: Sequence[Prepare]) -> Declara
     places = {f"prepare ({item.kind})" for item in prepare}
     places |= {f"answer ({item.kind})" for item in answer}
     origins = [f"{at}: from {where}" for at, where in said.origins.items() if at in places]
-    told = [*origins, *notes, *other, *unused, *more, *said.notes]
+    noted = _lower(request, model, prepare, answer, [*notes, *other])
+    told = [*origins, *notes, *other, *noted, *unused, *more, *said.notes]
     if not written and any(isinstance(item, Picture) and _is_plain(item) for item in prepare):
         said_of_values = request.image_scale is not None or request.image_mean or request.image_std
         told += [UNSAID] * (not said_of_values)
@@ -87,6 +89,23 @@ def _require_states(prepare: Sequence[Prepare], model: Model) -> None:
         wrong.append("prepare (state): it goes from window to window of a sound, and none is there")
     if wrong:
         raise UsageError("what is prepared and answered isn't right", details=wrong)
+
+
+def _lower(
+    request: Request,
+    model: Model,
+    prepare: Sequence[Prepare],
+    answer: Sequence[Meaning],
+    noted: Sequence[str],
+) -> list[str]:
+    """Where what counts less says otherwise, but for what is noted already."""
+    if not request.layers and not {IMAGES, DECLARED} & model.source.keys():
+        return []
+    from converter.pipeline.layers import differences
+
+    known = {note.partition(" is ")[0] for note in noted}
+    found = dict.fromkeys(differences(request, model, prepare, answer))
+    return [note for note in found if note.partition(" is ")[0] not in known]
 
 
 def _is_plain(picture: Picture) -> bool:

@@ -79,7 +79,12 @@ class Found:
             kept["to"] = self.request["to"]
         if isinstance(kept.get("metric"), list):  # a user's function is in a file, wherever that is
             kept["metric"] = [name for name in kept["metric"] if ":" not in str(name)]
-        return {**kept, "precision": [self.precision], **given}
+        kept["precision"] = [self.precision]
+        if "preparation" not in kept:
+            return {**kept, **given}
+        from converter.pipeline.layers import overruled
+
+        return overruled(kept, given)
 
     def require_weights(self, source: str, given: Mapping[str, Any]) -> None:
         """Raises UsageError where it was made with weights, and ``given`` has none."""

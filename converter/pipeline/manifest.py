@@ -38,8 +38,9 @@ from converter.report.model import (
 _PATHS = (
     "source", "weights", "search_paths", "samples", "labels", "label_names", "metric",
 )  # fmt: skip
-_LEFT_OUT = ("out", "repository", "overwrite", "dry_run", "offline", "cache")
-"""Options that say where and how a run went, and change nothing of what it makes."""
+_LEFT_OUT = ("out", "repository", "overwrite", "dry_run", "offline", "cache", "layers")
+"""Options that say where and how a run went, and change nothing of what it makes; and what the
+declaration's notes tell."""
 
 
 class _Part(BaseModel):

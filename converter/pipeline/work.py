@@ -22,7 +22,7 @@ from converter.pipeline.open_source import OpenSource
 from converter.pipeline.plan import Plan, Step
 from converter.pipeline.readings import Readings
 from converter.preparation.declared import IN_GRAPH
-from converter.preparation.suggested import IMAGES, Suggested, completed
+from converter.preparation.suggested import DECLARED, IMAGES
 from converter.protocols.parser import Identity, Parser
 from converter.runtime.frameworks import theirs
 
@@ -215,17 +215,12 @@ def sized(request: Request, model: Model) -> Request:
         request: What was asked for.
         model: The source's, as it was read.
     """
-    known, images = model.source.get(SIZES, {}), model.source.get(IMAGES, {})
-    said, _ = Suggested.of(model.source).fitting("prepare", model.inputs)
-    if not known and not images and not said:
-        return request
-    suggested = {name: size for name, size in known.items() if name in model.symbols}
-    plain = Request(request.source)
-    open_ = {name: value for name, value in images.items()
-             if getattr(request, name) == getattr(plain, name)}  # fmt: skip
-    prepared = completed(request.preparation, [item.model_dump() for item in said])
-    dims = {**suggested, **request.dims}
-    return replace(request, dims=dims, preparation=prepared, **open_)
+    if IMAGES in model.source or DECLARED in model.source:
+        from converter.pipeline.layers import layered
+
+        request = layered(request, model)
+    suggested = {n: size for n, size in model.source.get(SIZES, {}).items() if n in model.symbols}
+    return replace(request, dims={**suggested, **request.dims}) if suggested else request
 
 
 def left_of(request: Request, model: Model) -> Request:

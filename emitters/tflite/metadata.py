@@ -69,7 +69,7 @@ def metadata_of(model: Model, request: Request) -> Metadata:
         model: Its inputs' and outputs' meanings, and where it came from.
         request: Its name (``--name``), what is said of it (``--description``, ``--author``,
             ``--license``, ``--model-version``), and how images are prepared for it
-            (``--image-mean`` and the like).
+            (``--image-mean`` and the like, and ``prepare``); its classes' names (``answer``).
     """
     files: dict[str, bytes] = {}
     builder = flatbuffers.Builder(1024)
@@ -128,6 +128,7 @@ def _tensor(builder: Any, spec: TensorSpec, request: Request, files: dict[str, b
         fields.append((_TENSOR["process_units"], _normalization(builder, picture)))
     if spec.value_range is not None and all(np.isfinite(spec.value_range)):
         fields.append((_TENSOR["stats"], _stats(builder, spec.value_range)))
+    spec = replace(spec, labels=spec.labels or _written_labels(spec, request))
     if spec.labels:
         fields.append((_TENSOR["files"], _labels(builder, spec, files)))
     return _table(builder, 7, fields)
@@ -199,6 +200,14 @@ def _stats(builder: Any, ends: tuple[float, float]) -> int:
     """Largest and smallest value."""
     low, high = (builder.CreateNumpyVector(np.asarray([end], np.float32)) for end in ends)
     return _table(builder, 2, [(0, high), (1, low)])
+
+
+def _written_labels(spec: TensorSpec, request: Request) -> tuple[str, ...]:
+    """The names of an output's classes, as many as it has values, as ``answer`` says them."""
+    found = (item.get("labels", ()) for item in request.answer if item["kind"] == "classes"
+             and item.get("output", spec.name) == spec.name)  # fmt: skip
+    labels = tuple(map(str, next(found, ())))
+    return labels if labels and spec.shape and spec.shape[-1] == len(labels) else ()
 
 
 def _labels(builder: Any, spec: TensorSpec, files: dict[str, bytes]) -> int:

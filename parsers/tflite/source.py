@@ -21,6 +21,7 @@ from parsers.file_source import FileSource
 from parsers.onnx.interface import Interface
 from parsers.tflite import importer
 from parsers.tflite.arithmetic import FLOAT, HYBRID, INTEGER, arithmetic
+from parsers.tflite.metadata import Metadata, metadata_of, suggested
 from parsers.tflite.model import Tensor, TfliteModel
 from parsers.tflite.names import Entry, find_entry
 from parsers.tflite.reader import structures
@@ -43,6 +44,7 @@ class _Opened:
         states: What was made explicit.
         held: What was made constant instead.
         file: What LiteRT runs: the file itself, or one written with the state explicit.
+        told: What its metadata says.
     """
 
     model: TfliteModel
@@ -50,6 +52,7 @@ class _Opened:
     states: list[State]
     held: list[State]
     file: Path
+    told: Metadata
 
     def tensors(self, names: Mapping[str, int]) -> dict[str, Tensor]:
         """The entry's inputs or outputs by name."""
@@ -100,7 +103,7 @@ class TfliteSource(FileSource):
         self._session = self._start(opened, model)
         self._interface = Interface.apply(model, self._wishes())
         _describe(model, self._interface, opened)
-        model.source = self._facts(opened)
+        model.source = {**self._facts(opened), **self._suggested(opened, model)}
         self._said = [*self._interface.notes, *_warnings(opened)]
         return model
 
@@ -124,6 +127,7 @@ class TfliteSource(FileSource):
         source = unpack(content, name)
         model = structures(source, name)
         entry = find_entry(model, self._request.signature, name)
+        told = metadata_of(source, content, entry.subgraph)
         if not entry.outputs:
             raise ModelError(f"{name}: subgraph {entry.subgraph} has no outputs")
         taken, hold = [*entry.inputs, *entry.outputs], not self._request.state_as_inputs
@@ -131,7 +135,7 @@ class TfliteSource(FileSource):
         if explicit.unsupported:
             raise _unsupported(name, model, entry.subgraph, explicit.unsupported)
         if not explicit.states and not explicit.changed:
-            return _Opened(model, entry, [], [], self.path)
+            return _Opened(model, entry, [], [], self.path, told)
         entry.inputs |= explicit.inputs
         entry.outputs |= explicit.outputs
         file = self._workdir / "explicit-state.tflite"
@@ -140,7 +144,7 @@ class TfliteSource(FileSource):
         except OSError as error:
             raise from_os_error(error, f"writing {name} with its state explicit") from error
         read = structures(source, name)
-        return _Opened(read, entry, explicit.states, explicit.held, file)
+        return _Opened(read, entry, explicit.states, explicit.held, file, told)
 
     def _start(self, opened: _Opened, model: Model) -> WorkerSession:
         """Has the child load what it is to run."""
@@ -167,6 +171,21 @@ class TfliteSource(FileSource):
         threads = self._request.threads
         call, inputs, outputs = self._worker.call, model.inputs, model.outputs
         return WorkerSession(call, self._workdir, inputs, outputs, runtime, threads)
+
+    def _suggested(self, opened: _Opened, model: Model) -> Mapping[str, Any]:
+        """What the file's metadata says, whose order is the subgraph's."""
+        assert self._interface is not None
+        graph, entry = opened.model.subgraphs[opened.entry.subgraph], opened.entry
+        old = {name: new for new, name in self._interface.input_names.items()}
+        inputs = {index: old.get(name, "") for name, index in entry.inputs.items()}
+        named = self._interface.output_names
+        outputs = {index: named.get(name, "") for name, index in entry.outputs.items()}
+        return suggested(
+            model,
+            opened.told,
+            [inputs.get(index, "") for index in graph.inputs],
+            [outputs.get(index, "") for index in graph.outputs],
+        )
 
     def _facts(self, opened: _Opened) -> dict[str, Any]:
         facts: dict[str, Any] = {

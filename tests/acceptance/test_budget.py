@@ -5,6 +5,7 @@ as large, and its weight after that so much smaller. In float nothing changes. I
 takes the whole range, and the last layer sees nothing of the others.
 """
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from converter.errors import GateError, UsageError
 from converter.ir.model import Model
 from converter.precision.task import ELSEWHERE
 from converter.report.model import ArtifactReport, Report
-from tests.acceptance.cli import modelyard, small_cnn
+from tests.acceptance.cli import modelyard, small_cnn, typed
 from tests.schemes import HERE
 from zoo import catalogue
 
@@ -158,6 +159,30 @@ def test_a_metric_s_limit_needs_labels(model: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="none is known to suit"):
         api.convert(str(model), samples=str(tmp_path / "s.npz"), labels="y", **options)
     assert not (tmp_path / "out").exists()
+
+
+def test_each_metric_has_a_limit_of_its_own(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text("""
+def far(outputs, label):
+    return float(abs(next(iter(outputs.values())) - label).max())
+
+far.higher_is_better, far.unit = False, "mm"
+""")
+    images = np.random.default_rng(0).normal(size=(9, 3, 16, 16)).astype(np.float32)
+    np.savez(tmp_path / "s.npz", image=images, y=np.arange(9) % 5)
+    model.rename(tmp_path / "m.onnx")
+    line = ("convert m.onnx --samples s.npz --labels y --metric top1,own.py:far --precision fp16 "
+            "--no-bench --max-drop ")  # fmt: skip
+    said = typed(f"{line} map=1 --out bad", tmp_path, code=2).err
+    assert "--max-drop limits map, and what is measured is top1, own.py:far" in said
+    assert "isn't NUMBER or METRIC=NUMBER" in typed(f"{line} much", tmp_path, code=2).err
+    typed(f"{line} top1=0 --max-drop own.py:far=0.00001 --max-drop 3 --out out", tmp_path)
+    report = json.loads((tmp_path / "out/report.json").read_text())
+    (made,) = (item for item in report["artifacts"] if item["precision"] == "fp16")
+    limits = {gate["name"]: gate["limit"] for gate in made["gates"]}
+    assert (limits["drop top1"], limits["drop own.py:far"]) == (0, 0.00001)
+    wanted = "top1 at most 0, own.py:far at most 1e-05, other metrics at most 3 points below"
+    assert any(f"{wanted} float32's needs it" in text for text in made["decisions"])
 
 
 @pytest.mark.parametrize(("options", "words"), [

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from converter.check.accuracy import AccuracyResult
-from converter.check.gates import GateResult, Limits, judge, require
+from converter.check.gates import Drop, GateResult, Limits, judge, require
 from converter.check.metric import MetricResult
 from converter.check.metrics import Comparer, compare
 from converter.errors import GateError
@@ -136,8 +136,12 @@ def metric(drop: float, unit: str = "%") -> AccuracyResult:
     (0.4, None, "", "not judged"),
     (0.4, 0.5, "", "passed"),
     (0.4, 0.3, "mm", "failed"),
+    (0.4, {"m": 0.3, "": 1.0}, "%", "failed"),
+    (0.4, {"n": 0.3, "": 1.0}, "mm", "passed"),
+    (0.4, {"n": 0.3}, "mm", "not judged"),
+    (1.1, {"n": 0.3}, "%", "failed"),
 ])  # fmt: skip
-def test_drop(drop: float, limit: float | None, unit: str, status: str) -> None:
+def test_drop(drop: float, limit: Drop, unit: str, status: str) -> None:
     gates = judge(Limits(0.99, max_drop=limit), metric(drop, unit))
     assert gate(gates, "drop m").status == status
 

@@ -276,7 +276,8 @@ class ReadSamples(StepAction):
         if self.request.max_drop is not None:
             from converter.check.metric_drop import require_metric
 
-            require_metric(self.request.metric, model.outputs, samples)
+            limits = self.request.max_drop
+            require_metric(self.request.metric, limits, model.outputs, samples)
         return samples
 
     def key(self, step: Step, needs: list[str], result: Samples) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from converter.check.comparison import Comparison
+from converter.check.gates import Drop, limit_on
 from converter.check.matching import Matching
 from converter.check.metric import Metric, MetricResult
 from converter.check.metric_drop import Drops
@@ -49,7 +50,7 @@ class Goal:
         samples: All that a lowered model is judged on; the float model's outputs on them are
             kept in memory.
         min_cosine: The smallest cosine to the float model's outputs; None for no limit.
-        max_drop: How many points each metric may drop below the float model's; None for no limit.
+        max_drop: How many points metrics may drop below the float model's; None for no limit.
         metrics: They need labels. Closed by whoever opened them.
         held_back: Share of what the cosine may lack that isn't to be spent: the target rounds
             otherwise than what judges here.
@@ -62,7 +63,7 @@ class Goal:
         samples: Iterable[Sample],
         *,
         min_cosine: float | None,
-        max_drop: float | None = None,
+        max_drop: Drop = None,
         metrics: Sequence[Metric] = (),
         held_back: float = 0.0,
         rounded: bool = False,
@@ -73,7 +74,7 @@ class Goal:
         self._asked = min_cosine
         if min_cosine is not None:
             min_cosine += held_back * (1 - min_cosine)
-        self._min_cosine, self._max_drop = min_cosine, max_drop
+        self._min_cosine, self._max_drop, self._share = min_cosine, max_drop, 1.0
         self._drops = None if max_drop is None else Drops(metrics, self._judge.pairs())
         self._hard: list[int] | None = None
 
@@ -86,7 +87,7 @@ class Goal:
         """What was asked for."""
         parts = [] if self._asked is None else [f"cosine >= {words.limit(self._asked)}"]
         if self._max_drop is not None:
-            parts.append(f"metrics at most {words.limit(self._max_drop)} points below float32's")
+            parts.append(f"{_limits(self._max_drop, self._share)} points below float32's")
         return " and ".join(parts)
 
     @property
@@ -101,8 +102,7 @@ class Goal:
         made = copy.copy(self)
         if self._min_cosine is not None:
             made._min_cosine = 1 - share * (1 - self._min_cosine)
-        if self._max_drop is not None:
-            made._max_drop = share * self._max_drop
+        made._share = share * self._share
         return made
 
     def narrowed(self, lowered: Quantized, runtimes: Iterable[Session]) -> Goal | None:
@@ -149,9 +149,10 @@ class Goal:
         if self._min_cosine is not None:
             margins.append((cosine - self._min_cosine) / max(1 - self._min_cosine, _EXACT))
         if self._max_drop is not None:
-            unit = max(self._max_drop, _EXACT)
-            margins += [(self._max_drop - metric.drop + _EXACT) / unit for metric in metrics]
-        return min(margins)
+            limits = ((metric.drop, limit_on(self._max_drop, metric)) for metric in metrics)
+            held = ((drop, limit * self._share) for drop, limit in limits if limit is not None)
+            margins += [(limit - drop + _EXACT) / max(limit, _EXACT) for drop, limit in held]
+        return min(margins, default=1.0)
 
     def _telling(self, comparison: Comparison) -> list[int]:
         """The samples to judge first; none where there aren't many."""
@@ -162,6 +163,14 @@ class Goal:
         picks = {at for at, sample in enumerate(self._judge.samples) if sample.name in worst}
         picks |= {int(at) for at in np.linspace(0, count - 1, max(2, HARD - len(picks)))}
         return sorted(picks)
+
+
+def _limits(asked: Drop, share: float) -> str:
+    """``top1 at most 0.5, other metrics at most 1``."""
+    if not isinstance(asked, Mapping):
+        return f"metrics at most {words.limit((asked or 0.0) * share)}"
+    named = ((name or "other metrics", limit * share) for name, limit in asked.items())
+    return ", ".join(f"{name} at most {words.limit(limit)}" for name, limit in named)
 
 
 def _said(metric: MetricResult) -> str:
