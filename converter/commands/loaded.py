@@ -311,4 +311,11 @@ def _opened(found: Found, options: Mapping[str, Any]) -> Loaded:
     except ValidationError as error:
         session.close()
         raise UsageError(f"{MANIFEST} of {folder} declares what is none: {error}") from error
+    if known.steps and not options.get("trust_source"):
+        session.close()
+        raise UsageError(
+            f"{folder.name} brings code that prepares files or makes answers: "
+            f"{', '.join(known.steps)}",
+            hint="If you trust it: modelyard.load(..., trust_source=True).",
+        )
     return Loaded(found.title, session, Preparing(known, folder, session.inputs))

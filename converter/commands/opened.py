@@ -25,7 +25,7 @@ from converter.pipeline.plan import Step
 from converter.pipeline.reads import require_files
 from converter.pipeline.run import Listener, Silent
 from converter.pipeline.work import Work, find_parser, left_of, sizes_of
-from converter.preparation.written import require_written
+from converter.preparation.written import require_written, with_code
 from converter.protocols.emitter import Artifact, Emitter
 from converter.protocols.parser import Identity, Parser, Source
 from converter.runtime.session import Progress, Session
@@ -53,6 +53,11 @@ def resolve(values: Mapping[str, Any]) -> Request:
         request = make_request({**found, **{k: v for k, v in values.items() if k != "source"}})
     if request.preparation or request.answer:
         require_written(request.preparation, request.answer)
+        request = replace(
+            request,
+            preparation=with_code(request.preparation),
+            answer=with_code(request.answer),
+        )
     if source.startswith("zoo:"):
         from converter.pipeline.layers import with_zoo
 

@@ -130,6 +130,15 @@ def _with_paths(values: dict[str, Any], folder: Path) -> dict[str, Any]:
         text = made.get(key)
         if isinstance(text, str):
             made[key] = _beside(folder, text)
+    for key in ("preparation", "answer"):
+        items = made.get(key)
+        if isinstance(items, list):
+            made[key] = [
+                {**item, "step": _beside(folder, item["step"])}
+                if isinstance(item, Mapping) and isinstance(item.get("step"), str)
+                else item
+                for item in items
+            ]
     for key in _LISTS:
         if key in made:
             items = made[key]  # what isn't text is told as such with all else

@@ -56,6 +56,9 @@ def as_written(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     such, which is the field ``preparation``; or both, by a list that has a word, too."""
     if isinstance(value, Mapping) and name in ("prepare", "answer"):
         value = [dict(value)]
+    if isinstance(value, list) and name in ("prepare", "answer"):
+        value = [{"kind": "step", **i} if isinstance(i, Mapping) and "step" in i else i
+                 for i in value]  # fmt: skip
     if name != "prepare" or not isinstance(value, list):
         yield name, value
         return

@@ -37,6 +37,7 @@ def code_in(values: Mapping[str, Any]) -> list[str]:
         if key == "parts":
             continue
         texts = value if isinstance(value, list) else [value]
+        texts = [text.get("step", "") if isinstance(text, Mapping) else text for text in texts]
         found += [f"{key}: {text}" for text in texts if _CODE.search(str(text))]
     source = str(values.get("source", ""))
     if _MODULE.fullmatch(source) and not source.startswith("zoo:") and not _CODE.search(source):

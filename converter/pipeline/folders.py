@@ -80,6 +80,9 @@ class Found:
         if isinstance(kept.get("metric"), list):  # a user's function is in a file, wherever that is
             kept["metric"] = [name for name in kept["metric"] if ":" not in str(name)]
         kept["precision"] = [self.precision]
+        if not given.get("trust_source"):
+            for name in set(_DECLARED) & kept.keys():  # code that it brings isn't run
+                kept[name] = [item for item in kept[name] if item.get("kind") != "step"]
         if "preparation" not in kept:
             return {**kept, **given}
         from converter.pipeline.layers import overruled

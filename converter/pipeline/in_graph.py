@@ -21,6 +21,7 @@ from converter.preparation.declared import (
     Classes,
     Declaration,
     Embedding,
+    Meant,
     Picture,
 )
 from converter.protocols.wrapped import WrappedSource
@@ -42,6 +43,7 @@ _OUTSIDE = {
     "text": "making tokens of texts",
     "sound": "decoding sounds, resampling them and cutting windows",
     "row": "reading tables",
+    "step": "what functions of files of yours do",
     "constant": "giving inputs that are the same for all files",
     "state": "giving a window of a sound what the one before left",
 }
@@ -101,7 +103,10 @@ class InGraph:
         if self.picture is not None and not self.whole:
             outside.append("resizing and cutting them to the model's size")
         rest = (item for item in self.after.answer if not isinstance(item, _ABLE))
-        outside += (f"making {item.kind} of {item.output}" for item in rest)
+        outside += (
+            item.step if isinstance(item, Meant) else f"making {item.kind} of {item.output}"
+            for item in rest
+        )  # fmt: skip
         inside = "; ".join(f"{kind}: {', '.join(steps)}" for kind, steps in fused.items())
         lines = [f"in the graph (--prepare graph): {inside}"]
         return [*lines, f"outside of it: {', '.join(outside)}"] if outside else lines

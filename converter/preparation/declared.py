@@ -239,6 +239,43 @@ class State(_Data):
     value: float = 0.0
 
 
+class _Code(_Data):
+    """A function of the user's.
+
+    Attributes:
+        step: ``FILE.py:FUNCTION``.
+        requires: What pip installs for it.
+        code: The file's text; empty where the file lies beside what does it.
+    """
+
+    kind: Literal["step"] = "step"
+    step: str = Field(pattern=r"\.py:\w+$")
+    requires: tuple[str, ...] = ()
+    code: str = ""
+
+
+class Step(_Code):
+    """A function of the user's makes the model's inputs: of a file's bytes, or of a text or a
+    table as ``str``, arrays by the inputs' names, with the batch first. A ``ValueError`` says what
+    is wrong with a file.
+
+    Attributes:
+        takes: The kind of files.
+    """
+
+    takes: Literal["picture", "sound", "text", "row"] = "picture"
+
+
+class Meant(_Code):
+    """A function of the user's makes an answer, as JSON has it: of the outputs by name, and of what
+    was seen of the file (:class:`stages.Seen`)."""
+
+
+def file_kind(item: Prepare) -> str:
+    """The kind of files that it takes; ``constant`` where it takes none."""
+    return item.takes if isinstance(item, Step) else item.kind
+
+
 class Classes(_Data):
     """An output's last axis has a value for each class.
 
@@ -491,7 +528,7 @@ class Limits(_Data):
 
 
 Prepare = Annotated[
-    Picture | Sentence | Sound | Row | Constant | State, Field(discriminator="kind")
+    Picture | Sentence | Sound | Row | Constant | State | Step, Field(discriminator="kind")
 ]
 Meaning = Annotated[
     Classes
@@ -503,7 +540,8 @@ Meaning = Annotated[
     | Series
     | Segments
     | Masks
-    | Keypoints,
+    | Keypoints
+    | Meant,
     Field(discriminator="kind"),
 ]
 
@@ -523,6 +561,17 @@ class Declaration(_Data):
     prepare: tuple[Prepare, ...] = ()
     answer: tuple[Meaning, ...] = ()
     notes: tuple[str, ...] = ()
+
+    @property
+    def steps(self) -> list[str]:
+        """The functions of the user's that it names."""
+        return [item.step for item in (*self.prepare, *self.answer) if isinstance(item, _Code)]
+
+    @property
+    def requires(self) -> list[str]:
+        """What pip installs for these."""
+        own = (item for item in (*self.prepare, *self.answer) if isinstance(item, _Code))
+        return list(dict.fromkeys(name for item in own for name in item.requires))
 
 
 def tops_of(declared: Declaration | None) -> dict[str, tuple[str, str]]:

@@ -17,6 +17,7 @@ import json
 import math
 import re
 import struct
+import sys
 import zlib
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,6 +26,7 @@ from email.parser import BytesParser
 from importlib import import_module
 from io import BytesIO, IOBase, StringIO
 from pathlib import Path
+from types import ModuleType
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -140,6 +142,7 @@ class Stages:
             for known in declared["prepare"]
             if known["kind"] == "picture"
         }
+        self._functions: dict[str, Any] = {}
 
     @classmethod
     def load(cls, folder: Path = HERE) -> Stages:
@@ -148,12 +151,16 @@ class Stages:
         for known in made.declared["prepare"]:
             for name in packages_of(known["kind"]):
                 _library(name)
+        for known in (*made.declared["prepare"], *made.declared["answer"]):
+            if known["kind"] == "step":
+                made._function(known)
         return made
 
     @property
     def kinds(self) -> tuple[str, ...]:
         """The kinds of files that it takes."""
-        return tuple(known["kind"] for known in self.declared["prepare"] if known["kind"] in TYPES)
+        kinds = map(kind_of, self.declared["prepare"])
+        return tuple(kind for kind in kinds if kind in TYPES)
 
     def takes(self, content_type: str) -> bool:
         """Whether a request of that type is a file, or a form of files, and no JSON."""
@@ -226,8 +233,8 @@ class Stages:
             MissingPackage: What reads it isn't installed.
         """
         for known in self.declared["prepare"]:
-            if known["kind"] == item.kind:
-                feeds, seen = getattr(self, f"_{item.kind}")(known, item)
+            if kind_of(known) == item.kind:
+                feeds, seen = getattr(self, f"_{known['kind']}")(known, item)
                 break
         else:
             kinds = " or ".join(self.kinds) or "arrays"
@@ -312,6 +319,29 @@ class Stages:
     def _row(self, known: Known, item: Item) -> tuple[Arrays, Seen]:
         return read_rows(known, item.data, item.name, self._limits.get("rows")), Seen()
 
+    def _step(self, known: Known, item: Item) -> tuple[Arrays, Seen]:
+        data = item.data.read_bytes() if isinstance(item.data, Path) else item.data
+        if item.kind in ("text", "row") and isinstance(data, bytes):
+            data = data.decode("utf-8-sig")
+        found = self._done(known, data)
+        return {name: np.asarray(array) for name, array in found.items()}, Seen()
+
+    def _done(self, known: Known, *given: Any) -> dict[str, Any]:
+        """What a user's function makes."""
+        function = self._function(known)
+        try:
+            return dict(function(*given))
+        except ValueError as error:
+            raise StageError(f"{known['step']}: {error}") from error
+        except Exception as error:
+            told = f"{known['step']} failed: {type(error).__name__}: {error}"
+            raise StageError(told, "", 500) from error
+
+    def _function(self, known: Known) -> Any:
+        if known["step"] not in self._functions:
+            self._functions[known["step"]] = function_of(known, self._folder)
+        return self._functions[known["step"]]
+
     # -- out -------------------------------------------------------------------------
 
     def answer(self, outputs: Mapping[str, Array], seen: Seen) -> dict[str, Any]:
@@ -319,7 +349,10 @@ class Stages:
         real = {name: self._as_real(name, array) for name, array in outputs.items()}
         made: dict[str, Any] = {}
         for known in self.declared["answer"]:
-            made |= ANSWERS[known["kind"]](known, real, seen)
+            if known["kind"] == "step":
+                made |= self._done(known, real, seen)
+            else:
+                made |= ANSWERS[known["kind"]](known, real, seen)
         return made or {name: array.tolist() for name, array in real.items()}
 
     def _as_real(self, name: str, array: Array) -> Array:
@@ -327,6 +360,27 @@ class Stages:
         if said.get("scale") is None or array.dtype.kind not in "iu":
             return array
         return np.asarray((array.astype(np.float64) - said["zero_point"]) * said["scale"])
+
+
+def kind_of(known: Known) -> str:
+    """The kind of files that a part of preparation takes."""
+    return str(known["takes"] if known["kind"] == "step" else known["kind"])
+
+
+def function_of(known: Known, folder: Path) -> Any:
+    """A user's function, by its file's text, or by the file in a folder."""
+    file, _, name = known["step"].rpartition(":")
+    code = known.get("code") or (folder / file).read_text("utf-8")
+    module = ModuleType(f"step_{Path(file).stem}")
+    sys.modules[module.__name__] = module
+    try:
+        exec(compile(code, file, "exec"), module.__dict__)
+    except ImportError as error:
+        told = f"{file} needs the package {error.name}"
+        raise MissingPackage(told, name=error.name or file) from error
+    if not callable(getattr(module, name, None)):
+        raise StageError(f"{file} has no function {name}", "", 500)
+    return getattr(module, name)
 
 
 def packages_of(kind: str) -> tuple[str, ...]:

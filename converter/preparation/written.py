@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any, TypeVar, cast, get_args
 
 from pydantic import BaseModel, ValidationError
 
 from converter.errors import UsageError
+from converter.files.scrub import scrub
 from converter.ir.model import TensorSpec
 from converter.preparation.declared import Declaration, Meaning, Prepare, State
 
@@ -38,6 +40,33 @@ def require_written(prepare: Sequence[Any], answer: Sequence[Any]) -> None:
     problems = [*_problems("prepare", prepare, PREPARE), *_problems("answer", answer, ANSWER)]
     if problems:
         raise UsageError("what is prepared and answered isn't right", details=problems)
+
+
+def with_code(written: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """What was written, with the text of each file that it names.
+
+    Raises:
+        UsageError: A file isn't there, is no text, or holds a path of this machine.
+    """
+    return [
+        _with_code(item) if item["kind"] == "step" and not item.get("code") else dict(item)
+        for item in written
+    ]
+
+
+def _with_code(item: Mapping[str, Any]) -> dict[str, Any]:
+    file, _, function = item["step"].rpartition(":")
+    path = Path(file).expanduser()
+    try:
+        code = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"step: {item['step']} can't be read: {error}") from error
+    if scrub(code) != code:
+        raise UsageError(
+            f"step: {path.name} names a path of this machine, and goes along with the output",
+            hint="Have it read nothing but what it is given.",
+        )
+    return {**item, "step": f"{path.name}:{function}", "code": code}
 
 
 def _problems(

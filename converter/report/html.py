@@ -15,10 +15,12 @@ from converter.preparation.declared import (
     Constant,
     Declaration,
     Meaning,
+    Meant,
     Picture,
     Row,
     Sound,
     State,
+    Step,
 )
 from converter.preparation.flow import FlowStep, When
 from converter.report import svg
@@ -141,6 +143,8 @@ def declared(said: Declaration | None) -> list[tuple[str, str]]:
             columns = [name for part in item.inputs for name in part.columns]
             names = ", ".join(part.name for part in item.inputs)
             lines.append((f"Rows become {names}", f"columns {_few(columns)}"))
+        elif isinstance(item, Step):
+            lines.append((f"A {item.takes} becomes the inputs", f"by {item.step}"))
         elif isinstance(item, Constant | State):
             shape = "x".join(map(str, item.shape))
             then = f"; then {item.next} of the window before" if isinstance(item, State) else ""
@@ -150,7 +154,10 @@ def declared(said: Declaration | None) -> list[tuple[str, str]]:
             names = ", ".join(made.name for made in item.inputs)
             lines.append((f"Texts become {names}", f"tokens by {item.file}{longest}"))
     for meaning in said.answer if said else ():
-        lines.append((f"{_MEANINGS[meaning.kind]} of {meaning.output}", _meaning(meaning)))
+        if isinstance(meaning, Meant):
+            lines.append(("The answer is made", f"by {meaning.step}"))
+        else:
+            lines.append((f"{_MEANINGS[meaning.kind]} of {meaning.output}", _meaning(meaning)))
     lines += (("Of that", note) for note in (said.notes if said else ()))
     return lines
 

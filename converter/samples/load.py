@@ -43,6 +43,9 @@ def require_there(request: Request) -> None:
             hint="Samples are a file or folder, FILE.py:FUNCTION, or random:N.",
         )
     if path.is_dir():
+        if own := _own(path, request):
+            _require_labels([], own, request)
+            return
         arrays, images, sounds = _held(path, request.samples_pattern)
         _require_labels(arrays, images or sounds, request)
     elif path.suffix.lower() in SUFFIXES | SOUNDS:
@@ -119,11 +122,26 @@ def _load(
         return FunctionSamples(Path(match[1]), match[2], inputs, request, label_names=names)
     require_there(request)
     path = Path(source)
+    if own := _own(path, request):
+        from converter.samples.own import OwnSamples
+
+        origin = f"{len(own)} files of {path.resolve().name}"
+        return OwnSamples(own, inputs, request, label_names=names, origin=origin)
     if path.is_dir():
         return _folder(path, request, inputs, sizes, names)
     if request.samples_pattern:
         raise UsageError(f"--samples-pattern is for a folder, and {path.name} is none")
     return _file(path, request, inputs, sizes, names, tokenize)
+
+
+def _own(path: Path, request: Request) -> list[SampleFile]:
+    """The files that a function of the user's prepares; none where none is declared."""
+    takes = [i.get("takes", "") for i in request.preparation if i.get("kind") == "step"]
+    files = [SampleFile(path, path.name)]
+    if takes and path.is_dir():
+        files = _files(path, request.samples_pattern)
+    others = {".npz", ".npy", *([".csv"] if "row" not in takes else [])}
+    return [file for file in files if takes and file.path.suffix.lower() not in others]
 
 
 def _count(asked: str) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from converter.preparation.declared import Declaration, Limits
+from converter.preparation.declared import Declaration, Limits, file_kind
 
 _EXAMPLES = {
     "picture": ("image/jpeg", "cat.jpg", "other.jpg"),
@@ -37,7 +37,7 @@ def told_of_files(declared: Declaration, url: str, *, typed: bool = False, form:
         typed: Whether a file has to come with its content type.
         form: How several files are sent; curl's way unless given.
     """
-    kinds = list(dict.fromkeys(i.kind for i in declared.prepare if i.kind in _EXAMPLES))
+    kinds = list(dict.fromkeys(k for k in map(file_kind, declared.prepare) if k in _EXAMPLES))
     lines = []
     for kind in kinds:
         said, file, other = _EXAMPLES[kind]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +29,22 @@ _OURS = ("\nfrom converter.preparation.stages import", "from stages import")
 
 def needs_of(declared: Declaration) -> tuple[str, ...]:
     """pip's requirements of what is declared."""
-    return needs_of_kinds([item.kind for item in declared.prepare])
+    return needs_of_parts(declared.model_dump())
 
 
 def needs_of_kinds(kinds: Iterable[str]) -> tuple[str, ...]:
     """The same of kinds of files, of which others than are known need nothing."""
     names = (name for kind in kinds for name in stages.packages_of(kind))
     return tuple(dict.fromkeys(REQUIRES[name] for name in names))
+
+
+def needs_of_parts(said: Mapping[str, Any]) -> tuple[str, ...]:
+    """The same of a declaration as ``stages.json`` has it."""
+    known = needs_of_kinds(item["kind"] for item in said["prepare"])
+    own = (
+        name for item in (*said["prepare"], *said["answer"]) for name in item.get("requires", ())
+    )
+    return tuple(dict.fromkeys([*known, *own]))
 
 
 def stages_facts(
@@ -57,8 +67,23 @@ def stages_facts(
 
 def stages_texts(facts: dict[str, Any]) -> dict[str, str]:
     """The text of each file, by name."""
+    own = {}
+    facts = copy.deepcopy(facts)
+    for item in (*facts["prepare"], *facts["answer"]):
+        if item["kind"] == "step":
+            own[item["step"].partition(":")[0]] = item.pop("code")
     text = json.dumps(facts, indent=1, ensure_ascii=False) + "\n"
-    return {MODULE: inspect.getsource(stages), stages.FILE: text}
+    return {**own, MODULE: inspect.getsource(stages), stages.FILE: text}
+
+
+def facts_in(folder: Path) -> dict[str, Any]:
+    """What ``stages.json`` of a package says, with the text of the files that it names."""
+    facts: dict[str, Any] = json.loads((folder / stages.FILE).read_text(encoding="utf-8"))
+    for item in (*facts["prepare"], *facts["answer"]):
+        if item["kind"] == "step":
+            file = folder / item["step"].partition(":")[0]
+            item["code"] = file.read_text(encoding="utf-8")
+    return facts
 
 
 def write_stages(folder: Path, facts: dict[str, Any]) -> None:

@@ -73,6 +73,12 @@ class Joined:
         said = (item["kind"] for known in self.stages.values() for item in known["prepare"])
         return list(dict.fromkeys(said))
 
+    @property
+    def required(self) -> list[str]:
+        """What functions of the user's require, in any part."""
+        known = (Declaration(prepare=s["prepare"], answer=s["answer"]) for s in self.stages.values())
+        return list(dict.fromkeys(name for item in known for name in item.requires))
+
     def place(self, path: Path) -> None:
         """Writes the parts into a package.
 

@@ -136,6 +136,13 @@ class Served:
         return [item.kind for item in self.declared.prepare] if self.declared else []
 
     @property
+    def required(self) -> list[str]:
+        """What functions of the user's require that prepare files and make answers."""
+        if self.flow is not None:
+            return self.flow.required
+        return self.declared.requires if self.declared else []
+
+    @property
     def device(self) -> str:
         """``cpu``, ``gpu`` or ``auto``."""
         return self.request.instance_kind or "cpu"
@@ -160,6 +167,7 @@ class Served:
             "disabled_optimizers": list(self.artifact.details.get("without", ())),
             **({"arguments": dict(self.arguments)} if self.arguments else {}),
             **({"prepares": self.kinds} if self.declared else {}),
+            **({"requires": own} if (own := self.required) else {}),
             **({"flow": self.flow.files} if self.flow else {}),
             "warmup": warmup,
         }

@@ -275,7 +275,7 @@ class PythonServer(Server):
     def needs(self, served: Served) -> tuple[str, ...]:
         """pip's requirements."""
         prepares = needs_of_kinds(served.kinds)
-        return tuple(dict.fromkeys((*self.requires, *served.runtimes, *prepares)))
+        return tuple(dict.fromkeys((*self.requires, *served.runtimes, *prepares, *served.required)))
 
     @classmethod
     def home(cls) -> Path:
@@ -336,7 +336,8 @@ class PythonServer(Server):
         files = map(Path, facts.get("flow") or [str(facts["file"])])
         runtimes = [runtime_of(TARGETS[file.suffix], str(facts["device"])) for file in files]
         prepares = needs_of_kinds(map(str, facts.get("prepares", ())))
-        needs = dict.fromkeys((*self.requires, *runtimes, *prepares))
+        own = map(str, facts.get("requires", ()))
+        needs = dict.fromkeys((*self.requires, *runtimes, *prepares, *own))
         return Environment(self.name, tuple(needs), self.megabytes, constraints=self.lock())
 
     def told(self, folder: Path) -> dict[str, Any]:

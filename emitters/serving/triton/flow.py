@@ -20,7 +20,7 @@ from converter.protocols.flow import JoinedFlow
 from converter.protocols.server import Packaged
 from emitters.packaging import Wire
 from emitters.packaging.flow import FlowPackage
-from emitters.packaging.stages import flows_text, write_stages
+from emitters.packaging.stages import facts_in, flows_text, write_stages
 from emitters.serving.files import place_asset
 from emitters.serving.triton.config import CONFIG_NAME, version_numbers, write_config
 from emitters.serving.triton.front_files import BACKEND, CALLS, CODE, FLOW, SEPARATOR
@@ -78,8 +78,7 @@ def _facts(packaged: Packaged) -> dict[str, Any]:
     file = packaged.path / str(number) / stages.FILE
     if not file.is_file():
         raise UsageError(f"{packaged.path.name} takes tensors alone: give --prepare server")
-    facts: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    return facts
+    return facts_in(file.parent)
 
 
 def _config(name: str, asked: Sequence[str]) -> Any:

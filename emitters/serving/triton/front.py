@@ -20,7 +20,7 @@ from tritonclient.grpc import model_config_pb2 as schema
 
 from converter.check.shipping import Shipped
 from converter.errors import UsageError
-from converter.preparation.declared import Declaration
+from converter.preparation.declared import Declaration, file_kind
 from converter.protocols.server import Packaged
 from converter.text.markup import shown
 from emitters.packaging.stages import (
@@ -130,12 +130,12 @@ class Front:
         return config
 
     def _readme(self, package: Folder, needed: Sequence[str], image: str) -> str:
-        kind = next(item.kind for item in self.declared.prepare if item.kind in _EXAMPLES)
+        kind = next(kind for kind in map(file_kind, self.declared.prepare) if kind in _EXAMPLES)
         values = {
             "name": self.name,
             "model": package.name,
             "version": self.request.version,
-            "kinds": [item.kind for item in self.declared.prepare if item.kind in _EXAMPLES],
+            "kinds": [kind for kind in map(file_kind, self.declared.prepare) if kind in _EXAMPLES],
             "answers": [item.kind for item in self.declared.answer],
             "file": _EXAMPLES[kind],
             "text": kind == "text",

@@ -9,7 +9,7 @@ from typing import Any
 
 from converter.files.reading import reading
 from converter.preparation import stages
-from emitters.packaging.stages import MODULE, needs_of_kinds
+from emitters.packaging.stages import MODULE, needs_of_parts
 from emitters.serving.triton.config import CONFIG_NAME, read_config, version_numbers
 
 BACKEND = "python"
@@ -54,7 +54,7 @@ def needs(folder: Path) -> list[str]:
         if (version / FLOW).is_file():
             flow = json.loads((version / FLOW).read_text(encoding="utf-8"))
             said += flow["parts"].values()
-        known = needs_of_kinds([item["kind"] for one in said for item in one["prepare"]])
+        known = dict.fromkeys(name for one in said for name in needs_of_parts(one))
     return [more for name in known for more in (name, *WITH.get(name.split("==")[0], ()))]
 
 
