@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from converter.commands.load import ServerBenchmark
     from converter.commands.loaded import Loaded
     from converter.commands.serve import serve
+    from converter.commands.split import Split
     from converter.commands.tune import Tuning, tune
     from converter.precision.budget.cost_table import CostTable
     from converter.report.diff_result import Diffed
@@ -368,6 +369,44 @@ def sensitivity(
     with Given(options, listener, progress) as given:
         name = given.source(source)
         return layer_costs.sensitivity(name, listener=given.listener, **given.options)
+
+
+def split(
+    source: Model,
+    *,
+    at: str | None = None,
+    find_smallest: bool = False,
+    before: float = 1.0,
+    most: int = 1,
+    device: str = "tflite",
+    cloud: str = "onnx",
+    listener: Listener | None = None,
+    progress: bool | None = None,
+    **options: Unpack[Keywords],
+) -> Split:
+    """Shows where a model can be cut in two, and cuts it, as ``modelyard split`` does.
+
+    Args:
+        source: As for :func:`convert`.
+        at: The tensor, or its node.
+        find_smallest: Whether to cut where the fewest bytes lead from one part to the other; with
+            neither, the places are shown.
+        before: Share of the multiply-adds that the first part may have then.
+        most: Tensors that may lead over.
+        device, cloud: The parts' targets.
+        listener, progress, **options: As for :func:`convert`; ``serve`` is of the second part.
+
+    Raises:
+        UsageError: The model can't be cut there.
+        Others: As :func:`convert`.
+    """
+    from converter.commands import split as splitting
+
+    with Given(options, listener, progress) as given:
+        return splitting.split(
+            given.source(source), at=at, find_smallest=find_smallest, before=before, most=most,
+            device=device, cloud=cloud, listener=given.listener, **given.options,
+        )  # fmt: skip
 
 
 def load(path: File, artifact: str | None = None, **options: Unpack[Keywords]) -> Loaded:

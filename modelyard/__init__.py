@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         run_recipe,
         sensitivity,
         serve,
+        split,
         tune,
         warm_workers,
     )
@@ -77,6 +78,7 @@ __all__ = [
     "run_recipe",
     "sensitivity",
     "serve",
+    "split",
     "tune",
     "warm_workers",
 ]

@@ -19,6 +19,7 @@ COMMANDS = {
     "tune": "Find the settings at which a package serves best.",
     "diff": "Find the earliest tensor at which two models part.",
     "sensitivity": "Show what each layer's lower precision costs.",
+    "split": "Cut a model in two parts, for a device and a server.",
     "inspect": "Show a model's inputs, outputs, operators and size.",
     "zoo": "Show the real models of the catalogue, and fetch them.",
     "doctor": "Show what is installed and usable here.",

@@ -182,6 +182,7 @@ def convert_parts(
     listener: Listener | None = None,
     taken: Mapping[Path, str] | None = None,
     flow_places: Sequence[str] = (),
+    wanted: Sequence[Mapping[str, Any]] = (),
     **options: Any,
 ) -> Converted:
     """Turns several models into one output, as :func:`convert` does with one.
@@ -191,6 +192,7 @@ def convert_parts(
         listener: Told how it goes on.
         taken: As for :func:`convert`.
         flow_places: Where a recipe has each step of the flow, for messages.
+        wanted: See :class:`Whole`.
         **options: Of all parts; what a part says itself counts more.
 
     Raises:
@@ -218,7 +220,7 @@ def convert_parts(
             if not whole.keep_going or len(unread) == len(parts):
                 raise
     _require_apart(planned)
-    together = Whole(whole.name or "-".join(parts), whole, unread)
+    together = Whole(whole.name or "-".join(parts), whole, unread, wanted)
     return _converted(planned, together, listener or Silent(), taken or {}, joins)
 
 
@@ -442,6 +444,7 @@ def _joined(outcomes: Sequence[Outcome], whole: Whole) -> tuple[list[FlowPackage
     """Checks the flow that joins the parts, and writes its packages; see
     :func:`converter.pipeline.flow_packages.join_packages`."""
     checks = import_module("converter.pipeline.flow_check")
+    checks.require_joined(outcomes, whole)
     examples = checks.examples_of(outcomes, whole)
     if whole.request.check:
         gates, examples = checks.check_flow(outcomes, whole)

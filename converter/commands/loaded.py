@@ -24,9 +24,11 @@ from converter.pipeline.folders import MANIFEST, Found, artifacts_of, declared_i
 from converter.preparation.declared import Declaration
 from converter.preparation.flows import Part
 from converter.preparation.prepared import run_rows
-from converter.preparation.stages import Item, Seen
+from converter.preparation.stages import Item, Seen, Stages
 from converter.protocols.emitter import Artifact
 from converter.runtime.session import Session
+
+_NOTHING: dict[str, Any] = {"prepare": (), "answer": ()}
 
 
 class Loaded:
@@ -127,13 +129,10 @@ class Loaded:
         return self._prepares().item(value, self.title)
 
     def as_part(self) -> Part:
-        """This artifact in a flow.
-
-        Raises:
-            UsageError: Nothing says how a file becomes an input.
-        """
+        """This artifact in a flow."""
         free = all(isinstance((spec.shape or (1,))[0], str) for spec in self.inputs)
-        return Part(self._prepares().stages, self._run, free)
+        stages = self._preparing.stages if self._preparing else Stages(_NOTHING)
+        return Part(stages, self._run, free)
 
     def _prepares(self) -> Preparing:
         if self._preparing is None:

@@ -7,7 +7,7 @@ parts; what a part says itself counts more.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -134,9 +134,11 @@ class Whole:
     Attributes:
         title: The output's name.
         request: The options that are of all parts.
+        wanted: Outputs of what the parts were made of, on each sample of the first part.
         unread: Why parts couldn't be read at all, by name; with ``--keep-going``.
     """
 
     title: str
     request: Request
     unread: Mapping[str, ModelyardError] = field(default_factory=dict)
+    wanted: Sequence[Mapping[str, Any]] = ()

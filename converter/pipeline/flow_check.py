@@ -17,6 +17,7 @@ from converter.check.agreements import agreements
 from converter.check.feeding import Fed, takes_integers
 from converter.check.gate_result import GateResult, judged, unjudged
 from converter.check.gates import Limits
+from converter.errors import UsageError
 from converter.options.parts import Whole
 from converter.pipeline.declaring import declaration_of
 from converter.pipeline.outcome import Outcome
@@ -67,6 +68,8 @@ def check_flow(
     made = {outcome.part: _artifacts(outcome) for outcome in outcomes}
     found = combinations(made)
     examples = examples_of(outcomes, whole)
+    if whole.wanted:
+        return [(of, _chained(steps, outcomes, made, of, whole)) for of in found], examples
     if not examples:
         why = f"{steps[0]['part']} has no files as samples, which its flow would take"
         return [(together, unjudged(FLOW, why)) for together in found], []
@@ -98,13 +101,76 @@ def _of_artifacts(
     items: Sequence[Item],
 ) -> list[dict[str, Any]]:
     with ExitStack() as stack:
-        sessions = {}
-        for outcome in outcomes:
-            artifact, request = made[outcome.part], outcome.request
-            opened = plugins.load("emitters", artifact.target).open(artifact, request, frugal=True)
-            real = takes_integers(request, artifact.precision)
-            sessions[outcome.part] = stack.enter_context(closing(Fed(opened, real=real)))
-        return _answers(steps, outcomes, sessions, items)
+        return _answers(steps, outcomes, _opened(outcomes, made, stack), items)
+
+
+def _opened(
+    outcomes: Sequence[Outcome], made: Mapping[str, Artifact], stack: ExitStack
+) -> dict[str, Session]:
+    """A session on each part's artifact."""
+    sessions: dict[str, Session] = {}
+    for outcome in outcomes:
+        artifact, request = made[outcome.part], outcome.request
+        opened = plugins.load("emitters", artifact.target).open(artifact, request, frugal=True)
+        real = takes_integers(request, artifact.precision)
+        sessions[outcome.part] = stack.enter_context(closing(Fed(opened, real=real)))
+    return sessions
+
+
+def _chained(
+    steps: Sequence[Mapping[str, Any]],
+    outcomes: Sequence[Outcome],
+    made: Mapping[str, Mapping[Kind, Artifact]],
+    of: Together,
+    whole: Whole,
+) -> GateResult:
+    """What comes out of the last part, beside what the source of all gives."""
+    from converter.check.accuracy import AccuracyResult
+    from converter.check.metrics import Comparer
+    from converter.check.output_gates import judge_outputs
+
+    comparer = Comparer()
+    samples = next(o for o in outcomes if o.part == steps[0]["part"]).run.result("samples")
+    with ExitStack() as stack:
+        sessions = _opened(outcomes, {part: made[part][kind] for part, kind in of.items()}, stack)
+        for sample, right in zip(samples, whole.wanted, strict=True):
+            given: dict[str, Mapping[str, Any]] = {"": sample.feeds}
+            for step in steps:
+                outputs = sessions[step["part"]].run(dict(given[step["takes"]]))
+                given[step["name"]] = outputs
+            comparer.add(right, outputs, sample.name)
+    limits = min(
+        (Limits.of(o.request, of[o.part][1]) for o in outcomes), key=lambda one: one.cosine
+    )
+    gates = judge_outputs(limits, AccuracyResult(comparer.result()))
+    missed = next((gate for gate in gates if gate.status == "failed"), None)
+    shown = missed or next((g for g in gates if g.name in ("cosine", "agreement")), gates[0])
+    why = f"the whole against its source: {shown.name}: {shown.why}"
+    return replace(shown, name=FLOW, why=why)
+
+
+def require_joined(outcomes: Sequence[Outcome], whole: Whole) -> None:
+    """Refuses parts of which one takes what the other doesn't give.
+
+    Raises:
+        UsageError: Names or types differ; all that do.
+    """
+    models = {outcome.part: outcome.run.result("simplify").model for outcome in outcomes}
+    steps = {item.name: item for item in flow_of(whole.request.flow, list(models))}
+    problems = []
+    for step in steps.values():
+        if not step.takes:
+            continue
+        given = {s.name: s.describe() for s in models[steps[step.takes].part].outputs}
+        for spec in models[step.part].inputs:
+            if spec.name not in given:
+                named = ", ".join(given)
+                problems.append(f"{step.name} takes {spec.name}, and {step.takes} gives {named}")
+            elif given[spec.name].partition("[")[0] != spec.dtype:
+                told = f"{step.takes} gives it as {given[spec.name]}"
+                problems.append(f"{step.name} takes {spec.name} as {spec.describe()}, and {told}")
+    if problems:
+        raise UsageError("the flow joins parts that don't fit", details=problems)
 
 
 def _answers(

@@ -5,6 +5,10 @@ flow:
   - {part: read, each: detect.boxes}          # takes each box that it found, cut out
   - {part: kind, each: detect.boxes, when: {detect: animal}}
   - {part: name, each: detect.boxes, when: {kind: {label: cat, above: 0.8}}}
+
+Or a part takes what another gives, by the names of the tensors:
+
+flow: [device, {part: cloud, takes: device}]
 """
 
 from __future__ import annotations
@@ -54,6 +58,7 @@ class FlowStep(BaseModel):
         each: ``STEP.boxes``: it is done for each box that an earlier step found, cut out of the
             picture; ``STEP.segments``: for each segment, cut out of the sound; else once, with the
             file.
+        takes: An earlier step, whose outputs are this part's inputs, by name.
         when: Earlier steps, and the label that the best class of each has to have, or more, or it
             isn't done. The step that it is done for each of stands for the box or segment itself.
         most: Boxes or segments that it is done for, the first ones.
@@ -64,6 +69,7 @@ class FlowStep(BaseModel):
     part: str
     name: str = ""
     each: str = ""
+    takes: str = ""
     when: dict[str, str | When] = {}
     most: int = Field(default=1000, ge=1)
 
@@ -144,6 +150,10 @@ def _wrong(
         found.append(
             f"each is {step.each}, and {owner} is done for each of {known[owner].each} itself"
         )
+    if step.takes and (step.takes not in known or known[step.takes].each or step.each):
+        ways = [name for name, item in known.items() if not item.each]
+        found.append(f"takes is {step.takes}; it is one of {', '.join(ways) or 'no earlier step'}"
+                     + ", and stands without each" * bool(step.each))  # fmt: skip
     for name in step.when:
         if name not in known:
             found.append(f"when names {name}, which is no earlier step")
@@ -152,9 +162,14 @@ def _wrong(
     return found
 
 
+def _precision(kind: Any) -> Any:
+    """That of a target and a precision; a kind that is one name stands for itself."""
+    return kind[1] if isinstance(kind, tuple) else kind
+
+
 def combinations(made: Mapping[str, Mapping[_Kind, Any]]) -> list[dict[str, _Kind]]:
-    """What of the parts runs together: of every kind that all have, those; where there is none, the
-    only one of each.
+    """What of the parts runs together: of every kind that all have, those; where there is none,
+    those of one precision; else the only one of each.
 
     Args:
         made: Of each part, what there is by its kind.
@@ -163,6 +178,14 @@ def combinations(made: Mapping[str, Mapping[_Kind, Any]]) -> list[dict[str, _Kin
     shared = [kind for kind in first if all(kind in own for own in others)]
     if shared:
         return [dict.fromkeys(made, kind) for kind in shared]
+    alike = [
+        {part: next((other for other in own if _precision(other) == _precision(kind)), None)
+         for part, own in made.items()}
+        for kind in first
+    ]  # fmt: skip
+    found = [{part: kind for part, kind in one.items() if kind is not None} for one in alike]
+    if found := [one for one in found if len(one) == len(made)]:
+        return found
     if all(len(own) == 1 for own in made.values()):
         return [{part: next(iter(own)) for part, own in made.items()}]
     return []

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from converter.preparation.stages import Item, Stages, as_wave, decoded, open_picture
+from converter.preparation.stages import Item, Seen, Stages, as_wave, decoded, open_picture
 
 Array = np.ndarray[Any, Any]
 Arrays = dict[str, Array]
@@ -61,11 +61,15 @@ class Flow:
         """
         told: dict[str, Any] = {}
         whole: Any = None
+        given: dict[str, tuple[Arrays, Seen]] = {}
+        taken = {step["takes"] for step in self._steps}
         for step in self._steps:
             part, each = self._parts[step["part"]], step["each"]
             if not each:
-                if _holds(step["when"], told, {}):
-                    told[step["name"]] = self._one(part, item)
+                if _holds(step["when"], told, {}) and step["takes"] in ("", *given):
+                    answer, given[step["name"]] = self._one(part, item, given.get(step["takes"]))
+                    if step["name"] not in taken or part.stages.declared["answer"]:
+                        told[step["name"]] = answer
                 continue
             if whole is None:
                 whole = _opened(item)
@@ -78,9 +82,16 @@ class Flow:
                 one[step["name"]] = answer
         return told
 
-    def _one(self, part: Part, item: Item) -> dict[str, Any]:
-        feeds, seen = part.stages.prepare(item)
-        return part.stages.answer(part.stages.run(part.run, feeds), seen)
+    def _one(
+        self, part: Part, item: Item, taken: tuple[Arrays, Seen] | None
+    ) -> tuple[dict[str, Any], tuple[Arrays, Seen]]:
+        """An answer, and what another part takes: the outputs, and what was seen of the file."""
+        if taken is None:
+            feeds, seen = part.stages.prepare(item)
+        else:
+            feeds, seen = part.stages.stored(taken[0]), taken[1]
+        outputs = part.stages.run(part.run, feeds)
+        return part.stages.answer(outputs, seen), (part.stages.real(outputs), seen)
 
     def _several(self, part: Part, items: Sequence[Item]) -> Iterator[dict[str, Any]]:
         """The answers to parts of a file, those of one row and one shape together where the model

@@ -81,7 +81,10 @@ class Joins:
     def _wrong(self, step: FlowStep) -> Iterator[str]:
         named = {item.name: item for item in self._steps}
         takes = self._ends(step.part).takes
-        if takes is not None and not takes:
+        if step.takes:  # tensors, whose names and types are known when both were read
+            return
+        of_arrays = all(other.takes for other in self._steps[1:])
+        if takes is not None and not takes and not of_arrays:
             yield f"nothing says how a file becomes the input of {step.part}: write its prepare"
             return
         if step.each:

@@ -242,7 +242,7 @@ class Stages:
         for known in self.declared["prepare"]:
             if known["kind"] in ("constant", "state"):
                 feeds[known["input"]] = np.full(known["shape"], known["value"], known["dtype"])
-        feeds = {name: self._as_stored(name, array) for name, array in feeds.items()}
+        feeds = self.stored(feeds)
         return feeds, Seen(seen.size, seen.scale, seen.offset, seen.seconds, feeds)
 
     @property
@@ -272,6 +272,10 @@ class Stages:
             name: array if name in last else np.concatenate([np.atleast_1d(f[name]) for f in found])
             for name, array in found[-1].items()
         }
+
+    def stored(self, feeds: Mapping[str, Array]) -> Arrays:
+        """Arrays in the types of the artifact's own inputs."""
+        return {name: self._as_stored(name, array) for name, array in feeds.items()}
 
     def _as_stored(self, name: str, array: Array) -> Array:
         """In the type of the artifact's own input."""
@@ -346,7 +350,7 @@ class Stages:
 
     def answer(self, outputs: Mapping[str, Array], seen: Seen) -> dict[str, Any]:
         """What the outputs of one file mean, as JSON has it; all outputs, where nothing says it."""
-        real = {name: self._as_real(name, array) for name, array in outputs.items()}
+        real = self.real(outputs)
         made: dict[str, Any] = {}
         for known in self.declared["answer"]:
             if known["kind"] == "step":
@@ -354,6 +358,10 @@ class Stages:
             else:
                 made |= ANSWERS[known["kind"]](known, real, seen)
         return made or {name: array.tolist() for name, array in real.items()}
+
+    def real(self, outputs: Mapping[str, Array]) -> Arrays:
+        """Outputs as the real numbers that they stand for."""
+        return {name: self._as_real(name, array) for name, array in outputs.items()}
 
     def _as_real(self, name: str, array: Array) -> Array:
         said = self._stored.get(name) or {}

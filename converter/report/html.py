@@ -168,6 +168,7 @@ def joined(flow: Sequence[FlowStep]) -> str:
     for step in flow:
         name = step.name if step.name == step.part else f"{step.name} ({step.part})"
         each = f" for each of {step.each}" if step.each else ""
+        each += f" of what {step.takes} gives" if step.takes else ""
         when = ", ".join(f"{other} is {_asked(said)}" for other, said in step.when.items())
         told.append(f"{name}{each}" + (f" where {when}" if when else ""))
     return ", then ".join(told)

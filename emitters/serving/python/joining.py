@@ -76,7 +76,9 @@ class Joined:
     @property
     def required(self) -> list[str]:
         """What functions of the user's require, in any part."""
-        known = (Declaration(prepare=s["prepare"], answer=s["answer"]) for s in self.stages.values())
+        known = (
+            Declaration(prepare=s["prepare"], answer=s["answer"]) for s in self.stages.values()
+        )
         return list(dict.fromkeys(name for item in known for name in item.requires))
 
     def place(self, path: Path) -> None:
