@@ -378,7 +378,7 @@ def split(
     find_smallest: bool = False,
     before: float = 1.0,
     most: int = 1,
-    device: str = "tflite",
+    device: str = "onnx",
     cloud: str = "onnx",
     listener: Listener | None = None,
     progress: bool | None = None,

@@ -30,9 +30,7 @@ _TAKEN = [name for name in _TAKEN if name not in ("to", "prepare", "keep_going")
     "--most", type=click.IntRange(1), default=1, metavar="N",
     help="Tensors that may lead over. [1]",
 )  # fmt: skip
-@click.option(
-    "--device", default="tflite", metavar="TARGET", help="The first part's target. [tflite]"
-)
+@click.option("--device", default="onnx", metavar="TARGET", help="The first part's target. [onnx]")
 @click.option("--cloud", default="onnx", metavar="TARGET", help="The second part's target. [onnx]")
 @options.takes(*dict.fromkeys(_TAKEN))
 @options.common
@@ -44,7 +42,7 @@ def command(source: str, as_json: bool, **values: Any) -> None:
 
     \b
     modelyard split net.onnx
-    modelyard split net.onnx --smallest --before 0.3 --serve triton --samples photos/
+    modelyard split net.onnx --smallest --before 0.3 --samples photos/ --out build/split
     """
     from converter import api
     from converter.cli.show_split import show_split

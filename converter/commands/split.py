@@ -93,7 +93,7 @@ def split(
     find_smallest: bool = False,
     before: float = 1.0,
     most: int = 1,
-    device: str = "tflite",
+    device: str = "onnx",
     cloud: str = "onnx",
     listener: Listener | None = None,
     **options: Any,

@@ -54,8 +54,9 @@ def test_the_places_that_few_bytes_lead_over(folder: Path) -> None:
 
 def test_both_parts_answer_as_the_whole(folder: Path) -> None:
     """A picture in, classes out: TFLite on the device, ONNX on Triton, any batch."""
-    typed("split m.onnx --smallest --before 0.5 --serve triton --samples photos --labels filename "
-          "--no-bench --image-mean 0.5 --image-std 0.25 --out out", folder)  # fmt: skip
+    typed("split m.onnx --smallest --before 0.5 --device tflite --serve triton "
+          "--samples photos --labels filename --no-bench --image-mean 0.5 --image-std 0.25 "
+          "--out out", folder)  # fmt: skip
     report = json.loads((folder / "out/report.json").read_text())
     made = {(item["part"], item["target"]): item["gates"] for item in report["artifacts"]}
     assert made.keys() == {("device", "tflite"), ("cloud", "onnx")}
@@ -91,7 +92,7 @@ def test_where_a_model_can_t_be_cut(tmp_path: Path) -> None:
 
 def test_an_input_may_lead_over_too(tmp_path: Path) -> None:
     skipping(tmp_path / "s.onnx")
-    typed("split s.onnx --at b --most 2 --no-bench --out out", tmp_path)
+    typed("split s.onnx --at b --most 2 --device tflite --no-bench --out out", tmp_path)
     report = json.loads((tmp_path / "out/report.json").read_text())
     told = [gate["why"] for item in report["artifacts"] for gate in item["gates"]
             if gate["name"] == "flow"]  # fmt: skip
