@@ -72,6 +72,8 @@ def _filled(request: Request, model: Model, known: Sequence[Prepare]) -> Declara
     places |= {f"answer ({item.kind})" for item in answer}
     origins = [f"{at}: from {where}" for at, where in said.origins.items() if at in places]
     noted = _lower(request, model, prepare, answer, [*notes, *other])
+    origins += [f"{at}: from {request.layers['zoo']['name']}" for at in _zoo_places(request)
+                if at in places and at not in said.origins]  # fmt: skip
     told = [*origins, *notes, *other, *noted, *unused, *more, *said.notes]
     if not written and any(isinstance(item, Picture) and _is_plain(item) for item in prepare):
         said_of_values = request.image_scale is not None or request.image_mean or request.image_std
@@ -89,6 +91,17 @@ def _require_states(prepare: Sequence[Prepare], model: Model) -> None:
         wrong.append("prepare (state): it goes from window to window of a sound, and none is there")
     if wrong:
         raise UsageError("what is prepared and answered isn't right", details=wrong)
+
+
+def _zoo_places(request: Request) -> list[str]:
+    """What an entry of the zoo declares, as notes name it."""
+    zoo = request.layers.get("zoo", {})
+    images = ["prepare (picture)"] if any(name.startswith("image_") for name in zoo) else []
+    return list(dict.fromkeys([
+        *images,
+        *(f"prepare ({item['kind']})" for item in zoo.get("preparation", ())),
+        *(f"answer ({item['kind']})" for item in zoo.get("answer", ())),
+    ]))  # fmt: skip
 
 
 def _lower(

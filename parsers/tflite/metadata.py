@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import struct
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from io import BytesIO
@@ -30,11 +31,11 @@ _DESCRIPTION, _CONTENT, _UNITS, _FILES = 1, 3, 4, 6
 _IMAGE, _NORMALIZATION, _AXIS_LABELS = 2, 1, 2
 """Numbers in the unions ContentProperties and ProcessUnitOptions, and in AssociatedFileType."""
 
-_MOST, _LONGEST = 1000, 1 << 24
+_MOST, _LONGEST = 100, 1 << 20
 """Tables in a list, and bytes of a file of labels, that are read."""
 
-_BROKEN = (struct.error, IndexError, ValueError, TypeError, OverflowError, BadZipFile, EOFError,
-           NotImplementedError, RuntimeError)  # fmt: skip
+_BROKEN = (struct.error, IndexError, ValueError, TypeError, OverflowError, BadZipFile, zlib.error,
+           EOFError, NotImplementedError, RuntimeError)  # fmt: skip
 """What offsets that lead nowhere and damaged archives raise."""
 
 

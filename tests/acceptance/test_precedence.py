@@ -81,6 +81,7 @@ def test_a_model_s_file_counts_more_than_the_zoo(
     told = "\n".join(found["notes"])
     assert "mean is (0.0, 0.0, 0.0), and (0.5, 0.5, 0.5) by zoo:finds" in told
     assert "threshold is 0.25, and 0.4 by zoo:finds" in told
+    assert "from zoo:finds" not in told  # since the file says both
     modelyard.convert("zoo:finds", bench=False, out=tmp_path / "own", image_mean=0.1,
                       answer={"kind": "boxes", "most": 3})  # fmt: skip
     found = declared(tmp_path / "own")
