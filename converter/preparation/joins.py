@@ -41,7 +41,9 @@ class Ends:
         """Those of a declaration, as JSON; None for what may yet be filled in."""
         takes = gives = None
         if prepare is not None:
-            takes = {item["kind"] for item in prepare} - {*_WHOLE}
+            kinds = {item.get("takes", "picture") if item["kind"] == "step" else item["kind"]
+                     for item in prepare}  # fmt: skip
+            takes = kinds - {*_WHOLE}
         if answer is not None:
             gives = {_GIVES[item["kind"]]: item.get("labels") or () for item in answer
                      if item["kind"] in _GIVES}  # fmt: skip

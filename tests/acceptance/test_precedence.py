@@ -72,7 +72,7 @@ def test_a_model_s_file_counts_more_than_the_zoo(
         "preprocessing": {"mean": [0.5, 0.5, 0.5], "interpolation": "nearest"},
         "answer": [{"kind": "boxes", "output": "out", "threshold": 0.4, "most": 7}],
     })  # fmt: skip
-    monkeypatch.setattr(catalogue, "entries", lambda: {"finds": entry})
+    monkeypatch.setattr(catalogue, "_load", lambda: {"finds": entry})
     modelyard.convert("zoo:finds", bench=False, out=tmp_path / "out")
     found = declared(tmp_path / "out")
     (picture,), (boxes,) = found["prepare"], found["answer"]
