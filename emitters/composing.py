@@ -10,8 +10,9 @@ from __future__ import annotations
 import ast
 import gc
 import re
+import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 
@@ -33,7 +34,7 @@ def compose(head: str, parts: Sequence[str], end: str) -> str:
     Raises:
         InternalError: Two of the modules have a name in common, or one imports what isn't there.
     """
-    imports: set[str] = set()
+    imports: dict[str, set[str]] = {}
     bodies: list[str] = []
     owners: dict[str, str] = {}
     for part in parts:
@@ -44,12 +45,48 @@ def compose(head: str, parts: Sequence[str], end: str) -> str:
         for name in _names(tree):
             if owners.setdefault(name, part) != part:
                 raise InternalError(f"{part} and {owners[name]} both have a {name}")
-        imports.update(_outer_imports(tree))
+        for module, names in _outer_imports(tree):
+            imports.setdefault(module, set()).update(names)
         title = part.rsplit(".", 1)[-1].replace("_", " ")
         bodies.append(f"# {'-' * 20} {title}\n\n{_body(text, tree)}")
-    future = "from __future__ import annotations"
-    lines = sorted(imports - {future}, key=lambda line: (line.startswith("from"), line))
-    return "\n\n".join([f"{head}\n{future}\n\n" + "\n".join(lines), *bodies, end])
+    first = f"{head}\n\nfrom __future__ import annotations"
+    return "\n\n".join([first, *_written(imports), *bodies, end]).rstrip("\n") + "\n"
+
+
+def _written(imports: Mapping[str, Collection[str]]) -> Iterator[str]:
+    """Imports of the standard library, then others, as isort has them."""
+    for ours in (True, False):
+        whole, parts = [], []
+        for module, names in sorted(imports.items()):
+            if (module.split()[0].split(".")[0] in sys.stdlib_module_names) is not ours:
+                continue
+            whole += [f"import {module}"] if "" in names else []
+            chosen = sorted(filter(None, names), key=_kind_of_name)
+            parts += [f"from {module} import {', '.join(chosen)}"] if chosen else []
+        if whole or parts:
+            yield "\n".join([*whole, *parts])
+
+
+def _kind_of_name(name: str) -> tuple[int, str]:
+    """Constants, classes, functions; each by the alphabet."""
+    return (0 if name.isupper() else 1 if name[0].isupper() else 2, name)
+
+
+def beside(text: str, siblings: str, module: str) -> str:
+    """A module's text for where what it imports of its siblings stands in one module.
+
+    Args:
+        text: The module's.
+        siblings: A pattern of their names.
+        module: What they all are there.
+    """
+    lines = re.compile(rf"^from (?:{siblings}) import (.+)\n", re.MULTILINE)
+    names = sorted({n for part in lines.findall(text) for n in part.split(", ")}, key=_kind_of_name)
+    line = f"from {module} import {', '.join(names)}\n"
+    first = lines.search(text)
+    assert first is not None
+    before, after = text[: first.start()].rstrip("\n"), lines.sub("", text[first.start() :])
+    return f"{before}\n{line}{after}"  # a file beside it is no package of its own to isort
 
 
 @cache
@@ -87,15 +124,16 @@ def _siblings(tree: ast.Module) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
 
 
-def _outer_imports(tree: ast.Module) -> Iterator[str]:
+def _outer_imports(tree: ast.Module) -> Iterator[tuple[str, set[str]]]:
+    """Modules, and what is imported of each; the empty name stands for the module itself."""
     for node in tree.body:
         if isinstance(node, ast.ImportFrom) and not _is_sibling(node):
-            for alias in node.names:
-                if alias.name != "TYPE_CHECKING":
-                    yield f"from {node.module} import {ast.unparse(alias)}"
+            names = {ast.unparse(alias) for alias in node.names} - {"TYPE_CHECKING"}
+            if node.module != "__future__":
+                yield str(node.module), names
         elif isinstance(node, ast.Import):
             for alias in node.names:
-                yield f"import {ast.unparse(alias)}"
+                yield ast.unparse(alias), {""}
 
 
 def _names(tree: ast.Module) -> Iterator[str]:

@@ -21,7 +21,9 @@ from converter.check.sums import Array
 from converter.errors import DependencyError, UsageError
 from converter.ir.model import TensorSpec
 from converter.preparation.declared import Meaning, classes_of
-from converter.preparation.stages import ANSWERS, Seen, pixel_classes
+from converter.preparation.staged.base import Seen
+from converter.preparation.staged.masks import pixel_classes
+from converter.preparation.stages import ANSWERS
 from converter.preparation.written import filled
 from converter.samples import Sample
 from converter.samples.labels import MaskFile

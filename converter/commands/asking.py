@@ -14,7 +14,8 @@ from converter.errors import UsageError
 from converter.ir.model import TensorSpec
 from converter.preparation.declared import Declaration
 from converter.preparation.prepared import told
-from converter.preparation.stages import Item, Seen, Stages
+from converter.preparation.staged.base import Item, Seen
+from converter.preparation.stages import Stages
 
 Array = np.ndarray[Any, Any]
 

@@ -24,7 +24,8 @@ from converter.pipeline.folders import MANIFEST, Found, artifacts_of, declared_i
 from converter.preparation.declared import Declaration
 from converter.preparation.flows import Part
 from converter.preparation.prepared import run_rows
-from converter.preparation.stages import Item, Seen, Stages
+from converter.preparation.staged.base import Item, Seen
+from converter.preparation.stages import Stages
 from converter.protocols.emitter import Artifact
 from converter.runtime.session import Session
 

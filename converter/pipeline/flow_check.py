@@ -24,7 +24,8 @@ from converter.pipeline.outcome import Outcome
 from converter.preparation.flow import combinations, flow_of
 from converter.preparation.flows import Flow, Part
 from converter.preparation.prepared import run_rows
-from converter.preparation.stages import Item, Stages
+from converter.preparation.staged.base import Item
+from converter.preparation.stages import Stages
 from converter.protocols.emitter import Artifact
 from converter.protocols.flow import Example
 from converter.runtime.session import Session

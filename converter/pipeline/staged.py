@@ -63,7 +63,7 @@ class StagedSession(WrappedSession):
 
     def run(self, feeds: Arrays) -> dict[str, Array]:
         """The answers to pictures."""
-        from converter.preparation.stages import Seen
+        from converter.preparation.staged.base import Seen
 
         fed, seen = self._staged(feeds)
         found = self._session.run(fed)
@@ -78,7 +78,7 @@ class StagedSession(WrappedSession):
         """What the session is fed, and what stages saw of each picture."""
         import numpy as np
 
-        from converter.preparation.stages import valued
+        from converter.preparation.staged.pictures import valued
         from converter.samples.images import table_of
 
         spec, picture = self._known.input, self._known.picture
@@ -97,7 +97,8 @@ class StagedSession(WrappedSession):
         from PIL.Image import fromarray
 
         from converter.preparation.prepared import told
-        from converter.preparation.stages import Seen, fit
+        from converter.preparation.staged.base import Seen
+        from converter.preparation.staged.pictures import fit
 
         if not self._known.whole:
             return pixels, Seen()
@@ -110,23 +111,25 @@ class StagedSession(WrappedSession):
     ) -> dict[str, Array]:
         import numpy as np
 
-        from converter.preparation import stages
+        from converter.preparation.staged.base import Seen
+        from converter.preparation.staged.boxes import found_boxes
+        from converter.preparation.staged.classes import activated, embedding
 
         name = item["output"]
         if isinstance(left, Classes) and item["activation"]:
-            return {name: stages.activated(found[name], item["activation"]).astype(np.float32)}
+            return {name: activated(found[name], item["activation"]).astype(np.float32)}
         if isinstance(left, Boxes):
             where = replace(seen[0], feeds=dict(fed))
-            corners, scores, index = stages.found_boxes(item, found, where)
+            corners, scores, index = found_boxes(item, found, where)
             made = corners.astype(np.float32), scores.astype(np.float32), index.astype(np.int64)
             names = (left.output, left.scores or "", left.classes or "")
             return dict(zip(names, made, strict=True))
         if isinstance(left, Embedding) and left.fused:
             rows = [
-                stages.embedding(
+                embedding(
                     item,
                     {name: found[name][i : i + 1]},
-                    stages.Seen(feeds={key: array[i : i + 1] for key, array in fed.items()}),
+                    Seen(feeds={key: array[i : i + 1] for key, array in fed.items()}),
                 )["embedding"]
                 for i in range(len(found[name]))
             ]

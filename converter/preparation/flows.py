@@ -16,7 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from converter.preparation.stages import Item, Seen, Stages, as_wave, decoded, open_picture
+from converter.preparation.staged.base import Item, Seen
+from converter.preparation.staged.pictures import open_picture
+from converter.preparation.staged.sounds import as_wave, decoded
+from converter.preparation.stages import Stages
 
 Array = np.ndarray[Any, Any]
 Arrays = dict[str, Array]

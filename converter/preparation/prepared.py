@@ -11,7 +11,8 @@ import numpy as np
 
 from converter.errors import DependencyError, UsageError
 from converter.ir.model import TensorSpec
-from converter.preparation import stages
+from converter.preparation.staged.base import MissingPackage, Run, Seen, StageError
+from converter.preparation.staged.pictures import read_picture
 
 Array = np.ndarray[Any, Any]
 
@@ -26,15 +27,13 @@ def told() -> Iterator[None]:
     """
     try:
         yield
-    except stages.StageError as error:
+    except StageError as error:
         raise UsageError(str(error), hint=error.hint) from error
-    except stages.MissingPackage as error:
+    except MissingPackage as error:
         raise DependencyError(str(error), hint=f"pip install {error.name}") from error
 
 
-def run_rows(
-    run: stages.Run, inputs: Sequence[TensorSpec], rows: Mapping[str, Array]
-) -> dict[str, Array]:
+def run_rows(run: Run, inputs: Sequence[TensorSpec], rows: Mapping[str, Array]) -> dict[str, Array]:
     """Outputs of prepared rows; of a model without a batch, of the one row. A model that takes one
     row at a time runs on each.
 
@@ -61,12 +60,12 @@ def run_rows(
 
 def picture_array(
     known: Mapping[str, Any], file: Path, name: str, table: Array
-) -> tuple[Array, stages.Seen]:
+) -> tuple[Array, Seen]:
     """One picture as an input, without a batch, and where its pixels came from; see
-    :func:`stages.read_picture`.
+    :func:`read_picture`.
 
     Raises:
         UsageError: It can't be read, or doesn't come to its size.
     """
     with told():
-        return stages.read_picture(known, file, name, table)
+        return read_picture(known, file, name, table)

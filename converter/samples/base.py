@@ -14,7 +14,7 @@ import numpy as np
 from converter.errors import UsageError
 from converter.ir.model import BATCH, Model, TensorSpec
 from converter.preparation.declared import Picture
-from converter.preparation.stages import Seen
+from converter.preparation.staged.base import Seen
 
 Array = np.ndarray[Any, Any]
 

@@ -21,7 +21,8 @@ from converter.ir.model import TensorSpec
 from converter.options.request import Request
 from converter.preparation.declared import Picture
 from converter.preparation.prepared import picture_array
-from converter.preparation.stages import Seen, value_table
+from converter.preparation.staged.base import Seen
+from converter.preparation.staged.pictures import value_table
 from converter.samples.base import Array, Sample, Samples
 from converter.samples.files import SampleFile, limit_samples, some_left
 from converter.samples.fit import numpy_dtype

@@ -13,7 +13,8 @@ from converter.files.digest import digest_of, file_digest
 from converter.ir.model import TensorSpec
 from converter.options.request import Request
 from converter.preparation.prepared import told
-from converter.preparation.stages import Item, Seen, Stages
+from converter.preparation.staged.base import Item, Seen
+from converter.preparation.stages import Stages
 from converter.preparation.written import filled
 from converter.samples.base import Array, Sample, Samples
 from converter.samples.files import SampleFile, limit_samples, some_left

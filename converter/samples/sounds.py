@@ -18,7 +18,8 @@ from converter.ir.model import BATCH, TensorSpec
 from converter.options.request import Request
 from converter.preparation.declared import Constant, Prepare, Sound, State
 from converter.preparation.prepared import told
-from converter.preparation.stages import Item, Stages
+from converter.preparation.staged.base import Item
+from converter.preparation.stages import Stages
 from converter.preparation.suggested import shaped
 from converter.preparation.written import filled
 from converter.samples.base import Array, Sample, Samples

@@ -8,7 +8,7 @@ import numpy as np
 
 from converter.ir.model import TensorSpec
 from converter.options.request import Request
-from converter.preparation.stages import FORMATS
+from converter.preparation.staged.pictures import FORMATS
 from emitters.templates import render
 
 

@@ -6,13 +6,16 @@ import copy
 import inspect
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from converter.ir.model import TensorSpec
 from converter.preparation import flows, stages
 from converter.preparation.declared import Declaration, Limits
+from converter.preparation.staged.base import FILE, packages_of
 from converter.preparation.written import require_declared as require_declared
+from emitters.composing import beside, compose
 
 REQUIRES = {
     "PIL": "pillow==13.0.0",
@@ -24,7 +27,15 @@ REQUIRES = {
 
 MODULE = "stages.py"
 
-_OURS = ("\nfrom converter.preparation.stages import", "from stages import")
+_PARTS = (
+    *map(
+        "converter.preparation.staged.{}".format,
+        ("base", "pictures", "sounds", "texts", "classes", "boxes", "series", "masks"),
+    ),
+    "converter.preparation.stages",
+)
+
+_OURS = r"converter\.preparation\.(?:stages|staged\.\w+)"
 
 
 def needs_of(declared: Declaration) -> tuple[str, ...]:
@@ -34,7 +45,7 @@ def needs_of(declared: Declaration) -> tuple[str, ...]:
 
 def needs_of_kinds(kinds: Iterable[str]) -> tuple[str, ...]:
     """The same of kinds of files, of which others than are known need nothing."""
-    names = (name for kind in kinds for name in stages.packages_of(kind))
+    names = (name for kind in kinds for name in packages_of(kind))
     return tuple(dict.fromkeys(REQUIRES[name] for name in names))
 
 
@@ -73,12 +84,12 @@ def stages_texts(facts: dict[str, Any]) -> dict[str, str]:
         if item["kind"] == "step":
             own[item["step"].partition(":")[0]] = item.pop("code")
     text = json.dumps(facts, indent=1, ensure_ascii=False) + "\n"
-    return {**own, MODULE: inspect.getsource(stages), stages.FILE: text}
+    return {**own, MODULE: _stages_text(), FILE: text}
 
 
 def facts_in(folder: Path) -> dict[str, Any]:
     """What ``stages.json`` of a package says, with the text of the files that it names."""
-    facts: dict[str, Any] = json.loads((folder / stages.FILE).read_text(encoding="utf-8"))
+    facts: dict[str, Any] = json.loads((folder / FILE).read_text(encoding="utf-8"))
     for item in (*facts["prepare"], *facts["answer"]):
         if item["kind"] == "step":
             file = folder / item["step"].partition(":")[0]
@@ -98,4 +109,10 @@ def write_stages(folder: Path, facts: dict[str, Any]) -> None:
 
 def flows_text() -> str:
     """The text of ``flows.py``, which stands beside ``stages.py``."""
-    return inspect.getsource(flows).replace(*_OURS)
+    return beside(inspect.getsource(flows), _OURS, "stages")
+
+
+@cache
+def _stages_text() -> str:
+    head = f'"""{stages.__doc__}"""'
+    return compose(head, _PARTS, "")

@@ -16,7 +16,8 @@ from sklearn.datasets import load_sample_image
 
 import modelyard
 from converter.preparation.declared import Picture
-from converter.preparation.stages import Item, Stages
+from converter.preparation.staged.base import Item
+from converter.preparation.stages import Stages
 from tests.acceptance.cli import small_cnn, typed, written
 
 RECIPE = """

@@ -16,7 +16,8 @@ import soxr
 
 import modelyard
 from converter.preparation.declared import Segments
-from converter.preparation.stages import Seen, segments
+from converter.preparation.staged.base import Seen
+from converter.preparation.staged.series import segments
 from tests.acceptance.cli import typed, written
 from zoo import catalogue
 from zoo.packages import fetch_package_file

@@ -15,7 +15,7 @@ from converter.check.answer_metrics import edits
 from converter.check.task_metrics import load_metric
 from converter.errors import UsageError
 from converter.ir.model import TensorSpec
-from converter.preparation.stages import Seen
+from converter.preparation.staged.base import Seen
 from converter.samples import Sample
 from converter.samples.labels import MaskFile
 from tests.acceptance.cli import typed

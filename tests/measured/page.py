@@ -14,6 +14,7 @@ from typing import Any
 
 from converter.machine import describe_machine
 from tests.measured.traced import FOLDER, ROOT, TIMES, Test, Traced, recorded
+from tests.sweep import SHARE
 
 PAGE = ROOT / "docs" / "tests.md"
 HEAD = """# The tests
@@ -109,6 +110,7 @@ def tiers(tests: dict[str, Test], sessions: Sequence[dict[str, Any]]) -> list[st
         f"Minutes are the sum of the tests' own. The run took {walls} minutes (on "
         f"{sessions[0]['workers']} workers, and what runs alone); in it "
         f"{states['passed']} passed, {states['skipped']} were skipped, {states['failed']} failed"
+        + (f"; of the exhaustive sweeps a part ran, one case in {SHARE}" if SHARE > 1 else "")
         + "".join(f"\n- `{test.name}`" for test in tests.values() if test.failed),
     ]
 

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from converter.preparation.declared import Keypoints, Masks, Spectrum
-from converter.preparation.stages import Seen, keypoints, masks, pixel_classes, spectra
+from converter.preparation.staged.base import Seen
+from converter.preparation.staged.masks import keypoints, masks, pixel_classes
+from converter.preparation.staged.sounds import spectra
 
 RNG = np.random.default_rng(0)
 WHISPER = Spectrum(size=400, hop=160, mels=80, high=8000, log="log10", span=8, shift=4, gain=0.25,

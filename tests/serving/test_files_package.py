@@ -15,7 +15,8 @@ import pytest
 import soundfile
 
 import modelyard
-from converter.preparation.stages import StageError, Stages
+from converter.preparation.staged.base import StageError
+from converter.preparation.stages import Stages
 from tests.acceptance.cli import refused, small_cnn, typed, written
 from tests.serving.test_python_package import SERVERS
 

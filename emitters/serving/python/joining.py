@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from converter.preparation import stages
 from converter.preparation.declared import Declaration
+from converter.preparation.staged.base import FILE
 from converter.protocols.flow import JoinedFlow
 from emitters.packaging.flow import example_files
 from emitters.packaging.stages import flows_text, stages_texts
@@ -94,7 +94,7 @@ class Joined:
             for asset, source in part.assets.items():
                 place_asset(source, folder / asset)
             facts = {**self.models[name], "warmup": []}  # the flow is warmed up as a whole
-            for file, said in (("model.json", facts), (stages.FILE, self.stages[name])):
+            for file, said in (("model.json", facts), (FILE, self.stages[name])):
                 text = json.dumps(said, indent=1, ensure_ascii=False) + "\n"
                 (folder / file).write_text(text, encoding="utf-8")
 

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from converter.errors import UsageError, from_os_error
 from converter.ir.model import Model
 from converter.options.request import Request
-from converter.preparation.stages import FILE as STAGED
+from converter.preparation.staged.base import FILE as STAGED
 from converter.protocols.emitter import Artifact
 from converter.protocols.flow import JoinedFlow
 from converter.protocols.server import (

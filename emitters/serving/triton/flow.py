@@ -15,7 +15,7 @@ from typing import Any
 from tritonclient.grpc import model_config_pb2 as schema
 
 from converter.errors import UsageError
-from converter.preparation import stages
+from converter.preparation.staged.base import FILE
 from converter.protocols.flow import JoinedFlow
 from converter.protocols.server import Packaged
 from emitters.packaging import Wire
@@ -75,7 +75,7 @@ def write_flow(folder: Path, flow: JoinedFlow) -> Packaged:
 def _facts(packaged: Packaged) -> dict[str, Any]:
     """What a part's ``stages.json`` says."""
     number = version_numbers(packaged.path)[-1]
-    file = packaged.path / str(number) / stages.FILE
+    file = packaged.path / str(number) / FILE
     if not file.is_file():
         raise UsageError(f"{packaged.path.name} takes tensors alone: give --prepare server")
     return facts_in(file.parent)

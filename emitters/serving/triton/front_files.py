@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from converter.files.reading import reading
-from converter.preparation import stages
+from converter.preparation.staged.base import FILE
 from emitters.packaging.stages import MODULE, needs_of_parts
 from emitters.serving.triton.config import CONFIG_NAME, read_config, version_numbers
 
@@ -49,8 +49,8 @@ def needs(folder: Path) -> list[str]:
         ModelError: Its ``stages.json`` is damaged.
     """
     version = folder / str(version_numbers(folder)[-1])
-    with reading(stages.FILE):
-        said = [json.loads((version / stages.FILE).read_text(encoding="utf-8"))]
+    with reading(FILE):
+        said = [json.loads((version / FILE).read_text(encoding="utf-8"))]
         if (version / FLOW).is_file():
             flow = json.loads((version / FLOW).read_text(encoding="utf-8"))
             said += flow["parts"].values()
@@ -64,6 +64,6 @@ def front_problems(folder: Path, config: Any) -> Iterator[str]:
         if not (folder.parent / name / CONFIG_NAME).is_file():
             yield f"it asks {name}, which isn't beside it"
     for number in version_numbers(folder):
-        for file in (CODE, MODULE, stages.FILE):
+        for file in (CODE, MODULE, FILE):
             if not (folder / str(number) / file).is_file():
                 yield f"version {number} holds no {file}"
