@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import soundfile
 from PIL import Image
+from sklearn.datasets import load_sample_image
 
 import modelyard
 from converter import api
@@ -284,3 +285,31 @@ def test_texts(tmp_path: Path) -> None:
             status, answer = post(url, sent[0].encode(), **{"Content-Type": "text/plain"})
             assert status == 200, (name, answer)
             assert_same(json.loads(answer), right[0])
+
+
+def test_a_network_of_the_catalogue(tmp_path: Path) -> None:
+    """EfficientNet-Lite0 from a JPEG to ImageNet's labels: what ``load`` says, two servers and a
+    device's ``usage.py`` say."""
+    files = []
+    for name in ("china", "flower"):
+        files.append(tmp_path / f"{name}.jpg")
+        Image.fromarray(load_sample_image(files[-1].name)).save(files[-1], quality=95)
+    servers = ["torchserve", "mlserver"]
+    options = f"--to onnx,tflite --prepare server --serve {','.join(servers)} --no-bench --out out"
+    typed(f"convert zoo:efficientnet-lite0 {options}", tmp_path)
+    with modelyard.load(tmp_path / "out", "onnx") as net:
+        right = net(files)
+    assert len({answer.label for answer in right}) == 2
+    for name in servers:
+        package = tmp_path / "out/serving" / name / "efficientnet-lite0"
+        with api.serve(str(package), port=0) as running:
+            for file, known in zip(files, right, strict=True):
+                line = ("-H", "Content-Type: image/jpeg", "--data-binary", f"@{file}")
+                status, answer = curl(*line, address(running))
+                assert status == 200, answer
+                assert_same(answer, known)
+    usage = tmp_path / "out/tflite/fp32/usage.py"
+    for file, known in zip(files, right, strict=True):
+        line = [sys.executable, str(usage), str(file)]
+        done = subprocess.run(line, capture_output=True, text=True, timeout=120, check=True)
+        assert str(known.label) in done.stdout.splitlines()[0]
