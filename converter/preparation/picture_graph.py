@@ -269,14 +269,14 @@ class _Picture:
     def valued(self, x: Value) -> Value:
         """Pixels as values, in the input's order of channels and axes."""
         b, known = self.build, self.picture
-        if known.color.startswith("bgr"):
-            order = np.array([2, 1, 0, 3][: len(known.mean)], np.int64)
-            x = b.op("Gather", x, order, axis=3)
         mean, std = (np.array(part, np.float64) for part in (known.mean, known.std))
         shift, factor = mean / known.scale, known.scale / std
         plain_ = not shift.any() and (factor == 1).all()
         if not plain_ or self.spec.is_float:
-            x = b.cast(x, DataType.FLOAT)
+            x = b.cast(x, DataType.FLOAT)  # before all else: TensorRT has no other operators of uint8
+        if known.color.startswith("bgr"):
+            order = np.array([2, 1, 0, 3][: len(known.mean)], np.int64)
+            x = b.op("Gather", x, order, axis=3)
         first = known.layout == "CHW"
         if first:
             x = b.transpose(x, (0, 3, 1, 2))

@@ -53,6 +53,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "any.yaml").write_text(f"{RECIPE}\nprecision: [fp32, fp16, int8]\nout: any\n")
     targets = "to: [onnx, tflite, coreml]\nprecision: [fp32, int8]\nout: one\n"
     (folder / "one.yaml").write_text(f"{RECIPE}\n{targets}")
+    (folder / "engine.yaml").write_text(f"{RECIPE}\nto: tensorrt-rtx\nout: engine\n")
     typed("run any.yaml", folder)
     typed("run one.yaml", folder)
     return folder
@@ -181,6 +182,16 @@ def test_pixels_are_pillow_s(tmp_path: Path, way: str, most: int) -> None:
             apart = np.abs(right["x"] - net(file)["y"])
             assert apart.shape == (1, 3, 224, 224)
             assert np.quantile(apart, 0.999) <= most and apart.mean() <= 0.3
+
+
+def test_an_engine_takes_pixels(made: Path) -> None:
+    """TensorRT takes uint8 from outside alone, into a Cast."""
+    typed("run engine.yaml", made)
+    report = json.loads((made / "engine/report.json").read_text())
+    (artifact,) = report["artifacts"]
+    assert (made / "engine" / artifact["path"]).stat().st_size > 0
+    assert artifact["gates"] and {gate["status"] for gate in artifact["gates"]} == {"passed"}
+    assert artifact["inputs"][0]["type"].startswith("uint8")
 
 
 DETECTOR = """
