@@ -10,8 +10,8 @@ from converter.text import words
 
 OF_NONE, OF_UNKNOWN = "of no layer", "layer not known"
 
-BY_OP = ("operator", "where", "nodes", "us", "share")
-BY_LAYER = ("layer of the source", "nodes", "us", "share")
+BY_OP = ("operator", "where", "nodes", "microseconds", "share")
+BY_LAYER = ("layer of the source", "nodes", "microseconds", "share")
 
 
 def memory_lines(memory: Footprint) -> list[tuple[str, str]]:
@@ -100,7 +100,7 @@ def where_line(profile: Profile) -> str:
 def title(profile: Profile) -> str:
     """What was profiled, and what that means."""
     return (
-        f"{profile.runtime}, by its own profiler: {words.number(profile.us)} us a run, the mean of "
+        f"{profile.runtime}, by its own profiler: {words.number(profile.us)} microseconds a run, the mean of "
         f"{profile.runs}; to profile costs time"
     )
 
