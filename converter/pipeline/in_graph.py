@@ -21,6 +21,7 @@ from converter.preparation.declared import (
     Classes,
     Declaration,
     Embedding,
+    Meaning,
     Meant,
     Picture,
 )
@@ -47,6 +48,11 @@ _OUTSIDE = {
     "constant": "giving inputs that are the same for all files",
     "state": "giving a window of a sound what the one before left",
 }
+
+
+def _is_able(item: Meaning) -> bool:
+    """Whether operators are to make an answer."""
+    return isinstance(item, _ABLE) and not (isinstance(item, Boxes) and item.outside)
 
 
 @dataclass(frozen=True)
@@ -102,7 +108,7 @@ class InGraph:
         outside = [_OUTSIDE[item.kind] for item in self.after.prepare]
         if self.picture is not None and not self.whole:
             outside.append("resizing and cutting them to the model's size")
-        rest = (item for item in self.after.answer if not isinstance(item, _ABLE))
+        rest = (item for item in self.after.answer if not _is_able(item))
         outside += (
             item.step if isinstance(item, Meant) else f"making {item.kind} of {item.output}"
             for item in rest
@@ -183,7 +189,7 @@ def put_in_graph(model: Model, request: Request, *, whole: bool) -> InGraph:
     placed = None
     size: tuple[int | None, int | None] = (None, None)
     whole = whole and picture is not None
-    whole &= all(isinstance(item, _ABLE) or item.kind in _PLACELESS for item in before.answer)
+    whole &= all(_is_able(item) or item.kind in _PLACELESS for item in before.answer)
     if picture is not None and spec is not None:
         size = picture.height, picture.width
         placed = put_picture(model, picture, spec, whole=whole)
@@ -207,7 +213,7 @@ def _shape_of(model: Model, picture: Picture | None) -> tuple[int | str, ...]:
 def _require_something(declared: Declaration) -> None:
     if any(isinstance(item, Picture) for item in declared.prepare):
         return
-    does = [isinstance(item, Boxes | Embedding) for item in declared.answer]
+    does = [isinstance(i, Boxes | Embedding) and _is_able(i) for i in declared.answer]
     if any(does) or any(isinstance(i, Classes) and i.activation for i in declared.answer):
         return
     kinds = ", ".join(item.kind for item in declared.prepare)

@@ -118,7 +118,7 @@ class StagedSession(WrappedSession):
         name = item["output"]
         if isinstance(left, Classes) and item["activation"]:
             return {name: activated(found[name], item["activation"]).astype(np.float32)}
-        if isinstance(left, Boxes):
+        if isinstance(left, Boxes) and left.fused:
             where = replace(seen[0], feeds=dict(fed))
             corners, scores, index = found_boxes(item, found, where)
             made = corners.astype(np.float32), scores.astype(np.float32), index.astype(np.int64)

@@ -53,7 +53,7 @@ def put_answers(
     for known in meanings:
         if isinstance(known, Classes):
             left.append(_put_classes(model, known))
-        elif isinstance(known, Boxes):
+        elif isinstance(known, Boxes) and not known.outside:
             left.append(_put_boxes(model, known, placed, size))
         elif isinstance(known, Embedding):
             left.append(_put_embedding(model, known))

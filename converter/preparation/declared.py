@@ -315,6 +315,7 @@ class Boxes(_Data):
         iou: The overlap from which the worse of two boxes of a class is left out; None where the
             model has done that.
         most: How many are told.
+        outside: Whether it is left to whoever asks, with ``--prepare graph`` too.
         fused: What of it the graph does itself, of what was declared of the model before: the
             fields say what is left to do.
     """
@@ -333,6 +334,7 @@ class Boxes(_Data):
     threshold: float = 0.25
     iou: float | None = None
     most: int = Field(default=100, ge=1)
+    outside: bool = False
     fused: tuple[str, ...] = ()
 
 

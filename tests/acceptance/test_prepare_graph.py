@@ -247,6 +247,14 @@ out: plain
         assert counts[-1] == 0 and max(counts) > 3
         raw = other(files[0])
         assert raw["boxes"].shape == (counts[0], 4) and raw["boxes_classes"].dtype == np.int64
+    outside = graph.replace("most: 20", "most: 20, outside: true").replace("out: plain", "out: raw")
+    (tmp_path / "raw.yaml").write_text(f"{outside}to: [onnx, tflite]\nprecision: int8\n")
+    typed("run raw.yaml", tmp_path)
+    for artifact in ("onnx", "tflite"):
+        with modelyard.load(tmp_path / "raw", artifact) as net:
+            assert net.inputs[0].dtype == "uint8" and net(files[0])["boxes"].shape == (1, 64, 4)
+            found = net(files[0]).boxes
+        assert abs(len(found) - counts[0]) < 3 and {item["label"] for item in found}
 
 
 def test_vectors_are_pooled_and_of_length_1(tmp_path: Path) -> None:
