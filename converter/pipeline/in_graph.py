@@ -24,6 +24,7 @@ from converter.preparation.declared import (
     Meaning,
     Meant,
     Picture,
+    Sound,
 )
 from converter.protocols.wrapped import WrappedSource
 
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from converter.protocols.parser import Source
     from converter.runtime.session import Session
 
-_ABLE = (Picture, Classes, Boxes, Embedding)
+_ABLE = (Picture, Sound, Classes, Boxes, Embedding)
 """What operators do."""
 
 _PLACELESS = ("numbers", "text", "series", "segments")
@@ -62,7 +63,8 @@ class InGraph:
     Attributes:
         before: How files become the source's inputs, and its outputs answers.
         after: The same of what is left.
-        input: The source's input that a picture becomes; None where none does.
+        input: The source's input that a picture becomes, or a sound's spectrum; None where none
+            does.
         whole: Whether pictures of any size come in.
     """
 
@@ -99,6 +101,11 @@ class InGraph:
     def picture(self) -> Picture | None:
         """How a picture becomes the source's input."""
         return next((item for item in self.before.prepare if isinstance(item, Picture)), None)
+
+    @property
+    def sound(self) -> Sound | None:
+        """How a sound becomes the source's input, by a spectrum."""
+        return _spectrum_of(self.before)
 
     @property
     def told(self) -> list[str]:
@@ -180,12 +187,15 @@ def put_in_graph(model: Model, request: Request, *, whole: bool) -> InGraph:
     from converter.pipeline.declaring import declared_before
     from converter.preparation.answer_graph import put_answers
     from converter.preparation.picture_graph import put_picture
+    from converter.preparation.sound_graph import left_of_sound, put_spectrum
 
     before = declared_before(request, model)
     picture = next((item for item in before.prepare if isinstance(item, Picture)), None)
+    sound = _spectrum_of(before) if picture is None else None
     _require_something(before)
     model.graph = UpgradeOpset()(model.graph).model
-    spec = next((s for s in model.inputs if picture and s.name == picture.input), None)
+    taken = picture or sound
+    spec = next((s for s in model.inputs if taken and s.name == taken.input), None)
     placed = None
     size: tuple[int | None, int | None] = (None, None)
     whole = whole and picture is not None
@@ -193,8 +203,15 @@ def put_in_graph(model: Model, request: Request, *, whole: bool) -> InGraph:
     if picture is not None and spec is not None:
         size = picture.height, picture.width
         placed = put_picture(model, picture, spec, whole=whole)
+    if sound is not None and spec is not None:
+        put_spectrum(model, sound, spec)
     answers = put_answers(model, before.answer, placed, size)
-    left = [_left(item, whole) if isinstance(item, Picture) else item for item in before.prepare]
+    left = [
+        _left(item, whole) if isinstance(item, Picture)
+        else left_of_sound(item) if item is sound
+        else item
+        for item in before.prepare
+    ]  # fmt: skip
     after = Declaration(prepare=tuple(left), answer=tuple(answers), notes=before.notes)
     made = InGraph(before, after, spec, whole)
     model.source[IN_GRAPH] = made.noted()
@@ -210,8 +227,14 @@ def _shape_of(model: Model, picture: Picture | None) -> tuple[int | str, ...]:
     return next(s.shape or () for s in model.inputs if picture and s.name == picture.input)
 
 
+def _spectrum_of(declared: Declaration) -> Sound | None:
+    """The sound whose spectrum the model takes."""
+    sounds = (item for item in declared.prepare if isinstance(item, Sound) and item.spectrum)
+    return next(sounds, None)
+
+
 def _require_something(declared: Declaration) -> None:
-    if any(isinstance(item, Picture) for item in declared.prepare):
+    if any(isinstance(item, Picture) for item in declared.prepare) or _spectrum_of(declared):
         return
     does = [isinstance(i, Boxes | Embedding) and _is_able(i) for i in declared.answer]
     if any(does) or any(isinstance(i, Classes) and i.activation for i in declared.answer):

@@ -54,8 +54,11 @@ class StagedSession(WrappedSession):
         known, shape = self._known, spec.shape
         if known.input is None or spec.name != known.input.name or shape is None:
             return spec
-        picture = known.picture
-        assert picture is not None
+        picture, sound = known.picture, known.sound
+        if picture is None:
+            assert sound is not None and sound.length is not None
+            batch = shape[:1] if len(shape) == (4 if sound.channel else 3) else ()
+            return TensorSpec(spec.name, "float32", (*batch, sound.length))
         rows = shape[-3:] if picture.layout == "HWC" else (*shape[-2:], shape[-3])
         if known.whole:
             rows = ("height", "width", rows[2])
@@ -78,6 +81,10 @@ class StagedSession(WrappedSession):
         """What the session is fed, and what stages saw of each picture."""
         import numpy as np
 
+        if self._known.picture is None and self._known.input is not None:
+            name = self._known.input.name
+            return {**feeds, name: self._heard(feeds[name])}, []
+
         from converter.preparation.staged.pictures import valued
         from converter.samples.images import table_of
 
@@ -91,6 +98,20 @@ class StagedSession(WrappedSession):
             rows.append(valued(picture.model_dump(), fitted, table))
             seen.append(where)
         return {**feeds, spec.name: np.stack(rows) if given.ndim == 4 else rows[0]}, seen
+
+    def _heard(self, waves: Array) -> Array:
+        """Windows of a sound as the session takes them."""
+        import numpy as np
+
+        from converter.preparation.staged.sounds import spectra
+
+        spec, sound = self._known.input, self._known.sound
+        assert spec is not None and sound is not None and sound.spectrum is not None
+        rows = waves if waves.ndim == 2 else waves[np.newaxis]
+        found = spectra(sound.spectrum.model_dump(), rows, sound.rate)
+        if sound.channel:
+            found = np.expand_dims(found, 1 if sound.channel == "first" else 2)
+        return (found if waves.ndim == 2 else found[0]).astype(spec.dtype)
 
     def _fitted(self, picture: Picture, pixels: Array) -> tuple[Array, Any]:
         """Pixels in the model's size, and where they came from."""

@@ -171,6 +171,8 @@ class Sound(_Data):
         hop: Samples from one window's start to the next's; None for one window, cut or filled up.
         before, after: Samples of silence that windows hold before and behind the sound.
         spectrum: What a window becomes; None where the model takes samples.
+        fused: What of it the graph does itself, of what was declared of the model before: the
+            fields say what is left to do.
     """
 
     kind: Literal["sound"] = "sound"
@@ -184,6 +186,7 @@ class Sound(_Data):
     before: int = Field(default=0, ge=0)
     after: int = Field(default=0, ge=0)
     spectrum: Spectrum | None = None
+    fused: tuple[str, ...] = ()
 
     @model_validator(mode="after")
     def _windows_have_a_length(self) -> Self:

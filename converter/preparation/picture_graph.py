@@ -102,7 +102,7 @@ def put_picture(model: Model, picture: Picture, spec: TensorSpec, *, whole: bool
     if whole:
         require_expressible(picture)
     value = next(item for item in model.graph.graph.inputs if item.name == spec.name)
-    node = _node_behind(model, value)
+    node = node_behind(model, value)
     shape = spec.shape or ()
     batch = [shape[0]] if len(shape) == 4 else []
     rows = shape[-3:] if picture.layout == "HWC" else (*shape[-2:], shape[-3])
@@ -125,7 +125,7 @@ def put_picture(model: Model, picture: Picture, spec: TensorSpec, *, whole: bool
     return placed
 
 
-def _node_behind(model: Model, value: Value) -> onnx_ir.Node:
+def node_behind(model: Model, value: Value) -> onnx_ir.Node:
     """An Identity between an input and all that takes it, first in the graph."""
     graph = model.graph.graph
     name = f"{value.name}/prepare"

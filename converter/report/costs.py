@@ -100,8 +100,8 @@ def where_line(profile: Profile) -> str:
 def title(profile: Profile) -> str:
     """What was profiled, and what that means."""
     return (
-        f"{profile.runtime}, by its own profiler: {words.number(profile.us)} microseconds a run, the mean of "
-        f"{profile.runs}; to profile costs time"
+        f"{profile.runtime}, by its own profiler: {words.number(profile.us)} microseconds a run, "
+        f"the mean of {profile.runs}; to profile costs time"
     )
 
 

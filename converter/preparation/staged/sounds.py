@@ -120,10 +120,8 @@ def spectra(known: Known, windows: Array, rate: int) -> Array:
     if windows.shape[1] < size:
         raise StageError(f"a sound of {windows.shape[1]} samples is shorter than a frame")
     frames = np.lib.stride_tricks.sliding_window_view(windows, size, axis=1)[:, ::hop]
-    turns = 2 * np.pi * np.arange(size) / size
-    middle = {"hann": 0.5, "hamming": 0.54, "ones": 1.0}[known["window"]]
-    shape = middle - (1 - middle) * np.cos(turns)
-    found = np.abs(np.fft.rfft(frames.astype(np.float64) * shape, axis=-1)) ** known["power"]
+    shaped = frames.astype(np.float64) * frame_window(known)
+    found = np.abs(np.fft.rfft(shaped, axis=-1)) ** known["power"]
     if known["drop_last"]:
         found = found[:, :-1]
     if known["mels"] is not None:
@@ -134,6 +132,13 @@ def spectra(known: Known, windows: Array, rate: int) -> Array:
         found = np.maximum(found, found.max(axis=(1, 2), keepdims=True) - known["span"])
     found = (found + known["shift"]) * known["gain"]
     return np.asarray(found if known["frames_first"] else found.swapaxes(1, 2), np.float32)
+
+
+def frame_window(known: Known) -> Array:
+    """What a frame's samples are multiplied with."""
+    turns = 2 * np.pi * np.arange(known["size"]) / known["size"]
+    middle = {"hann": 0.5, "hamming": 0.54, "ones": 1.0}[known["window"]]
+    return np.asarray(middle - (1 - middle) * np.cos(turns))
 
 
 LOGS = {"ln": 1.0, "log10": 1 / math.log(10), "db": 10 / math.log(10)}
