@@ -273,7 +273,7 @@ class _Picture:
         shift, factor = mean / known.scale, known.scale / std
         plain_ = not shift.any() and (factor == 1).all()
         if not plain_ or self.spec.is_float:
-            x = b.cast(x, DataType.FLOAT)  # first: TensorRT takes uint8 nowhere else
+            x = b.cast(x, DataType.FLOAT)  # first: some runtimes take uint8 nowhere else
         if known.color.startswith("bgr"):
             order = np.array([2, 1, 0, 3][: len(known.mean)], np.int64)
             x = b.op("Gather", x, order, axis=3)
