@@ -195,7 +195,8 @@ class TorchBackend(FrameworkBackend):
         """Drop the previous model and its modules, so that a name can be loaded anew."""
         self._model = self._flat = self._outputs = self._opened = None
         before = self._framework or frozenset()
-        files = [m["name"] for m in modules.brought_in(before) if "site-packages" not in m["path"]]
+        since = modules.files_since(before)
+        files = [name for name, file in since if "site-packages" not in file]
         private = [name for name in sys.modules if name.startswith(source.PRIVATE)]
         for name in {*files, *modules.folders(before), *private}:
             sys.modules.pop(name, None)

@@ -19,8 +19,21 @@ def top_packages() -> frozenset[str]:
 def brought_in(before: frozenset[str]) -> list[dict[str, str]]:
     """Modules loaded from files since `before`, sorted by name.
 
-    Each is {name, path, sha256}. Packages that the framework had loaded itself and the standard
-    library are left out: the framework's version stands for them.
+    Each is {name, path, sha256}; a file that is gone since is left out.
+    """
+    found = []
+    for name, file in files_since(before):
+        if Path(file).is_file():
+            digest = hashlib.sha256(Path(file).read_bytes()).hexdigest()
+            found.append({"name": name, "path": file, "sha256": digest})
+    return found
+
+
+def files_since(before: frozenset[str]) -> list[tuple[str, str]]:
+    """Modules loaded since `before` and their files, sorted by name.
+
+    Packages that the framework had loaded itself and the standard library are left out: the
+    framework's version stands for them.
     """
     found = []
     for name, module in sorted(sys.modules.items()):
@@ -29,9 +42,8 @@ def brought_in(before: frozenset[str]) -> list[dict[str, str]]:
             continue
         # Not getattr: a lazy module may import half a library on an unknown attribute.
         file = getattr(module, "__dict__", {}).get("__file__")
-        if isinstance(file, str) and Path(file).is_file():
-            digest = hashlib.sha256(Path(file).read_bytes()).hexdigest()
-            found.append({"name": name, "path": file, "sha256": digest})
+        if isinstance(file, str):
+            found.append((name, file))
     return found
 
 
