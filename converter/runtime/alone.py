@@ -79,7 +79,8 @@ class Alone:
 
         with tempfile.TemporaryDirectory(prefix="modelyard-") as folder, self._worker() as worker:
             path = Path(folder) / "feeds.npz"
-            save_arrays(path, feeds)
+            texts = {n: a.astype(str) for n, a in feeds.items() if a.dtype == object}
+            save_arrays(path, {**feeds, **texts})
             if self.load:
                 worker.call("load", file=str(self.file.absolute()), later=True, **self.load)
             return worker.call(
