@@ -49,5 +49,5 @@ def main(runner: Runner, arguments: list[str]) -> int:
     count, limit = f"{sum(alike)} of {len(alike)} answers", facts["gates"]["flow"]
     print(shown(f"{facts['model']}: {count} are those of {facts['reference']}, limit {limit:g}"))
     missed = sum(alike) < limit * len(alike)
-    print("NOT ok" if missed else "ok")
+    print(shown("NOT ok" if missed else "ok"))
     return MISSED if missed else GOOD
