@@ -12,6 +12,7 @@ import pytest
 from PIL import Image
 
 import modelyard
+from converter.pipeline.declaring import UNSAID
 
 MAKE = """
 import os, sys
@@ -50,7 +51,7 @@ def test_pixels_come_to_a_model_as_it_wants_them(
     modelyard.convert(folder / f"{name}.keras", samples=folder / "a.png", bench=False,
                       out=tmp_path / "out")  # fmt: skip
     declared = json.loads((tmp_path / "out/manifest.json").read_text())["declared"]
-    assert declared["notes"] == ([f"prepare (picture): from {origin}"] if origin else [])
+    assert declared["notes"] == [f"prepare (picture): from {origin}" if origin else UNSAID]
     right = np.array([200, 100, 50]) / 255
     if name == "named":
         right = np.load(folder / "caffe.npy")[0, 0, 0]
