@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -173,6 +173,25 @@ def some_left(good: list[SampleFile], skipped: Sequence[str]) -> list[SampleFile
     if not good:
         raise UsageError("none of the samples can be read", details=list(skipped[:10]))
     return good
+
+
+def readable(
+    files: Sequence[SampleFile], read: Callable[[SampleFile], object], skipped: list[str]
+) -> list[SampleFile]:
+    """The files that ``read`` takes; notes the others in ``skipped``.
+
+    Raises:
+        UsageError: None is left.
+    """
+    good = []
+    for file in files:
+        try:
+            read(file)
+        except UsageError as error:
+            skipped.append(error.message)
+        else:
+            good.append(file)
+    return some_left(good, skipped)
 
 
 def limit_samples(limit: int, step: int) -> int:

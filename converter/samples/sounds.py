@@ -23,7 +23,7 @@ from converter.preparation.stages import Stages
 from converter.preparation.suggested import shaped
 from converter.preparation.written import filled
 from converter.samples.base import Array, Sample, Samples
-from converter.samples.files import SampleFile, limit_samples, some_left
+from converter.samples.files import SampleFile, limit_samples, readable
 from converter.samples.fit import finish
 from converter.samples.labels import FOLDER, classes_of, labels_of_files
 
@@ -66,7 +66,7 @@ class SoundSamples(Samples):
         self._sound = sound.input
         self._step = _step(shape)
         if request.skip_bad:
-            files = self._readable(files)
+            files = readable(files, self._feeds, self.skipped)
         if request.samples_limit is not None:
             files = files[: limit_samples(request.samples_limit, 1)]
         named = [file.name for file in files]
@@ -75,18 +75,6 @@ class SoundSamples(Samples):
         labels = labels_of_files(named, request.labels, label_names)
         self._files = list(zip(files, labels, strict=True))
         self.files = [(file.path, file.name) for file in files]
-
-    def _readable(self, files: Sequence[SampleFile]) -> list[SampleFile]:
-        """The sounds that can be prepared; notes the others."""
-        good = []
-        for file in files:
-            try:
-                self._feeds(file)
-            except UsageError as error:
-                self.skipped.append(error.message)
-            else:
-                good.append(file)
-        return some_left(good, self.skipped)
 
     def _feeds(self, file: SampleFile) -> dict[str, Array]:
         with told():
