@@ -282,7 +282,8 @@ class _Lines:
             text, consumed = self._filled(call.text)
             last = at == len(calls) - 1
             if len(text) <= (longest if last else _SHORT):
-                self.pending[call.outputs[0]] = _Pending(text, call.strength, consumed, call, at)
+                strength = ATOM if text.isidentifier() else call.strength
+                self.pending[call.outputs[0]] = _Pending(text, strength, consumed, call, at)
                 return
             self._assign(call, text, consumed)
             return

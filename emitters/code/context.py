@@ -273,12 +273,12 @@ class Context:
         name = (key, self.node.name or "")
         return Weight(name, array.shape, array.dtype, lambda: array, trains)
 
-    def tensor(self, value: Value, strength: int = LOWEST) -> str:
+    def tensor(self, value: Value, strength: int = LOWEST, *, trains: bool = True) -> str:
         """A place for a constant: a tensor of the module that all who use it lie in."""
         path = self.path()[0]
         step = self._tensors.get(value)
         if step is None:
-            weight = self.weight(value)
+            weight = self.weight(value, trains=trains)
             name = path_of((value.name or "").replace("/", "."))[1]
             hint = name if name.isidentifier() and not name.startswith("val_") else "constant"
             unit = Unit("", (), {"": weight}, hint)

@@ -22,6 +22,8 @@ def number(item: Any) -> str:
     if math.isinf(item):
         return 'float("inf")' if item > 0 else 'float("-inf")'
     text = str(item if isinstance(item, np.floating) else np.float32(item)).replace("e+", "e")
+    if isinstance(item, np.floating) and not isinstance(item, np.float32 | np.float64):
+        text = repr(float(item)).replace("e+", "e")  # a number of Python's isn't rounded to halves
     if isinstance(item, np.float32) and abs(float(text)) > _LARGEST:
         text = repr(float(item)).replace("e+", "e")
     return text if any(mark in text for mark in ".en") else f"{text}.0"

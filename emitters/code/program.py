@@ -10,6 +10,7 @@ from typing import Any
 import onnx_ir
 
 from converter.errors import Unsupported
+from converter.ir.edit import constant_tensor
 from emitters.code.bodies import names_in
 from emitters.code.classes import Class, classes_of
 from emitters.code.context import Context
@@ -84,10 +85,10 @@ def _results(context: Context, graph: onnx_ir.Graph) -> list[int]:
     """The outputs' numbers; constants among them are tensors of the model's."""
     found = []
     for value in graph.outputs:
-        if value.is_initializer():
+        if constant_tensor(value) is not None:
             context.node = onnx_ir.node("Identity", [value])
             context.node.name = ""
-            context.tensor(value)
+            context.tensor(value, trains=False)
         found.append(context.index(value))
     return found
 

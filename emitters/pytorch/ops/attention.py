@@ -50,6 +50,8 @@ def found_in(graph: onnx_ir.Graph) -> dict[onnx_ir.Node, Attention]:
 def _matched(softmax: onnx_ir.Node, last: onnx_ir.Node) -> Attention | None:
     rank = len(shape_of(softmax.outputs[0]) or ())
     axis = softmax.attributes.get("axis")
+    if softmax.outputs[0].dtype != onnx_ir.DataType.FLOAT:  # in halves it rounds elsewhere
+        return None
     if not is_op(last, "MatMul") or last.inputs[0] is not softmax.outputs[0] or rank < 3:
         return None
     if axis is not None and axis.as_int() not in (-1, rank - 1):

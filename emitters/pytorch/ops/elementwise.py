@@ -67,6 +67,9 @@ def identity(c: Context) -> None:
 def sign(c: Context) -> None:
     """By an operator of Python's."""
     mark = "-" if c.node.op_type == "Neg" else "~"
+    if needs_wide(c.dtype(0)):
+        c.emit(f"({mark}{c.operand(0)}.to({WIDE})).to({torch_type(c.dtype(0))})")
+        return
     c.emit(f"{mark}{c.operand(0, UNARY)}", UNARY)
 
 
@@ -312,7 +315,16 @@ def cast(c: Context) -> None:
     """To another type."""
     import onnx_ir
 
-    wanted = dtype_name(onnx_ir.DataType(c.attr("to")))
+    _cast(c, dtype_name(onnx_ir.DataType(c.attr("to"))))
+
+
+@op("CastLike")
+def cast_like(c: Context) -> None:
+    """To another tensor's type."""
+    _cast(c, c.dtype(1))
+
+
+def _cast(c: Context, wanted: str) -> None:
     torch_type(c.dtype(0))
     text = torch_type(wanted)
     if wanted == c.dtype(0):

@@ -71,7 +71,7 @@ def matmul(c: Context) -> None:
     if is_weight(c.value(1), 2) and (c.rank(0) or 0) >= 2:
         _layer(c)
         return
-    c.emit(f"{c.operand(0, PRODUCT)} @ {c.operand(1, PRODUCT + 1)}", PRODUCT)
+    c.emit(f"{c.operand(0, PRODUCT + 1)} @ {c.operand(1, PRODUCT + 1)}", PRODUCT)
 
 
 def _layer(c: Context) -> None:

@@ -137,6 +137,9 @@ def softmax(c: Context) -> None:
     name = c.node.op_type
     axis = c.attr("axis", -1)
     function = "softmax" if name == "Softmax" else "log_softmax"
+    if c.dtype(0) == "float16" and name == "Softmax":
+        c.emit(f"{c.helper('softmax_of_halves')}({c.arg(0)}, dim={axis})")
+        return
     if c.path()[1]:
         activate(c, f"nn.{name}", "", ("dim", axis))
         return
