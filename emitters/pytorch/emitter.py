@@ -103,10 +103,13 @@ class PytorchEmitter(Emitter, spec=SPECS["pytorch"]):
         Raises:
             ModelError, DependencyError: As the parser of PyTorch's code.
         """
+        from emitters.code.safetensors import header
+
         parser: Parser = plugins.load("parsers", "pytorch")
+        weights = artifact.path.with_name(WEIGHTS)
         asked = Request(
             source=f"{artifact.path}:Model",
-            weights=str(artifact.path.with_name(WEIGHTS)),
+            weights=str(weights) if header(weights) else None,
             threads=request.threads,
         )
         return Opened(parser, asked, artifact.details.get(INTERFACE))

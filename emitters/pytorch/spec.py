@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from converter.protocols.spec import TargetSpec
+from emitters.pytorch.request import HEADING
+
+_FOLDING = ("cleanup", "ort-basic", "onnxscript", "fuse-convolution", "onnxsim", "onnxslim")
+"""What folds a BatchNormalization into the layer before it, or leaves a Dropout out."""
 
 _FLOATS = (
     "layers compute in floats, and integers are another model's",
@@ -24,5 +28,7 @@ SPECS = {
         },
         extra="torch",
         packages=("torch",),
+        options=(HEADING,),
+        passes_left_out={"trainable": _FOLDING},
     )
 }
