@@ -19,6 +19,7 @@ from collections.abc import Iterable, Sequence
 from emitters.code.steps import Path
 
 _OPERATOR = re.compile(r"^(node_)?([A-Z][A-Za-z0-9]*|val)(_\d+)?$")
+_WRAPPER = re.compile(r"^(model|functional|sequential|(Stateful)?PartitionedCall)(_\d+)?$")
 _NUMBER = re.compile(r"^\d+$")
 
 
@@ -64,7 +65,7 @@ def without_root(paths: Sequence[Path]) -> int:
     inside = [path for path in paths if path]
     count = 0
     while inside and all(len(path) > count + 1 for path in inside):
-        if len({path[count] for path in inside}) > 1 or inside[0][count].isdigit():
+        if len({path[count] for path in inside}) > 1 or not _WRAPPER.match(inside[0][count]):
             break
         count += 1
     return count
