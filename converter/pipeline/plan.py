@@ -292,10 +292,8 @@ def _simplify(request: Request) -> Step:
 
 def _left_out(request: Request) -> Iterator[str]:
     """Passes that would take away what a target keeps, as it is asked to."""
-    known = dict(plugins.specs("emitters"))
-    for target in request.to:
-        left_out = known[target].passes_left_out if target in known else {}
-        for option, passes in left_out.items():
+    for _, spec in plugins.specs("emitters"):
+        for option, passes in spec.passes_left_out.items():
             if request.value(option):
                 yield from passes
 

@@ -6,9 +6,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from emitters.code.bodies import Body, Kind, body_of
+from emitters.code.bodies import Body, body_of
 from emitters.code.dialect import Dialect
 from emitters.code.formatting import formatted
+from emitters.code.lines import Kind
 from emitters.code.paths import camel, identifier, singular
 from emitters.code.tree import Group
 
@@ -72,9 +73,7 @@ def classes_of(
 
 
 def _height(group: Group) -> int:
-    inner = [
-        _height(item) + (not item.listed) for item in group.items if isinstance(item, Group)
-    ]
+    inner = [_height(item) + (not item.listed) for item in group.items if isinstance(item, Group)]
     return max(inner, default=0)
 
 
@@ -174,7 +173,9 @@ def text_of(made: Class, dialect: Dialect, doc: str) -> str:
             lines += formatted(f"        {line}")
         lines.append("")
     takes = "".join(f", {name}: {tensor}" for name in made.body.arguments)
-    gives = tensor if made.body.results == 1 else f"tuple[{', '.join([tensor] * made.body.results)}]"
+    gives = (
+        tensor if made.body.results == 1 else f"tuple[{', '.join([tensor] * made.body.results)}]"
+    )
     lines += formatted(f"    def {dialect.method}(self{takes}) -> {gives}:")
     for line in made.body.lines:
         lines += formatted(f"        {line}")

@@ -207,14 +207,9 @@ class Context:
         path, name = self.path()
         if unit is not None and unit.name == "" and name:
             unit.name = name
-        elif name and unit is None:
-            path = path if not self._is_module(name) else path
         hint = hint or self.node.op_type.lower()
         indices = [self.index(value) for value in outputs]
         self.steps.append(Step(text, indices, strength, path, targets, unit, hint))
-
-    def _is_module(self, name: str) -> bool:
-        return False
 
     def path(self) -> tuple[Path, str]:
         """The modules that the node lies in, and its own name."""

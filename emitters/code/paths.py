@@ -44,9 +44,10 @@ def path_of(name: str) -> tuple[Path, str]:
         return tuple(modules[:-1]), modules[-1] if modules else ""
     while len(parts) > 1 and _NUMBER.match(parts[-1]):
         parts.pop()
-    last = parts.pop() if len(parts) > 1 else ""
+    if len(parts) > 1:
+        parts.pop()
     found = _flat(part for part in parts if part and not _OPERATOR.match(part))
-    return found, "" if _OPERATOR.match(last) or not last else ""
+    return found, ""
 
 
 def _flat(parts: Iterable[str]) -> Path:
@@ -79,7 +80,12 @@ def identifier(name: str, taken: Iterable[str] = ()) -> str:
     if keyword.iskeyword(text) or keyword.issoftkeyword(text):
         text += "_"
     known, found, count = set(taken), text, 1
-    if found in known and not found[-1].isdigit() and f"{found}_" not in known and found in RESERVED:
+    if (
+        found in known
+        and not found[-1].isdigit()
+        and f"{found}_" not in known
+        and found in RESERVED
+    ):
         return f"{found}_"
     while found in known:
         count += 1

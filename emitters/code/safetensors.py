@@ -1,4 +1,4 @@
-"""Weights in a ``.safetensors`` file, written and read by ourselves: a header in JSON, and the bytes.
+"""Weights in a ``.safetensors`` file, written and read here: a header in JSON, and the bytes.
 
 Source of the format: https://github.com/huggingface/safetensors#format.
 """
@@ -17,9 +17,20 @@ from converter.files.reading import reading
 from emitters.code.steps import Weight
 
 CODES = {
-    **{"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16", "bool": "BOOL"},
-    **{"int64": "I64", "int32": "I32", "int16": "I16", "int8": "I8", "uint8": "U8"},
-    **{"uint16": "U16", "uint32": "U32", "uint64": "U64", "complex64": "C64"},
+    "float64": "F64",
+    "float32": "F32",
+    "float16": "F16",
+    "bfloat16": "BF16",
+    "bool": "BOOL",
+    "int64": "I64",
+    "int32": "I32",
+    "int16": "I16",
+    "int8": "I8",
+    "uint8": "U8",
+    "uint16": "U16",
+    "uint32": "U32",
+    "uint64": "U64",
+    "complex64": "C64",
 }
 """By numpy's names of types."""
 

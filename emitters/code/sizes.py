@@ -1,5 +1,5 @@
-"""Tensors that are shapes as the numbers in them: ``x.reshape(x.shape[0], 12, 32)`` and no tensor of
-three integers."""
+"""Tensors that are shapes as the numbers in them: ``x.reshape(x.shape[0], 12, 32)``, and no tensor
+of three integers."""
 
 from __future__ import annotations
 
@@ -90,7 +90,9 @@ class Sizes:
         rank = len(value.shape)
         start, end = (node.attributes.get(name) for name in ("start", "end"))
         axes = range(rank)[
-            start.as_int() if start is not None else None : end.as_int() if end is not None else None
+            start.as_int() if start is not None else None : end.as_int()
+            if end is not None
+            else None
         ]
         sizes = list(value.shape)
         return [int(s) if isinstance(s := sizes[a], int) else Dim(value, a) for a in axes]

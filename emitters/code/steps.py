@@ -38,6 +38,11 @@ def places(text: str) -> list[int]:
     return list(dict.fromkeys(int(found[1]) for found in _PLACE.finditer(text)))
 
 
+def occurrences(text: str) -> list[int]:
+    """The same, one as often as there are places for it."""
+    return [int(found[1]) for found in _PLACE.finditer(text)]
+
+
 def filled(text: str, fill: Callable[[int, int], str]) -> str:
     """A text with its places filled in; ``fill`` takes a value's index and the strength."""
     return _PLACE.sub(lambda found: fill(int(found[1]), int(found[2])), text)

@@ -1,6 +1,6 @@
 """Groups statements into modules, as the source's names say, where the graph lets them be.
 
-A module is one call: what it takes has to be there before, and what it gives may only be used after.
+A module is one call: what it takes has to be there before, and what it gives is used after it.
 Where the names say otherwise (a module that was called twice, or whose parts a pass moved), its
 statements are its caller's.
 """

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from emitters.code.dialect import Dialect
 from emitters.code.literals import listed
 from emitters.code.steps import Weight
@@ -17,7 +19,7 @@ class Torch(Dialect):
     sequence = "nn.Sequential"
     listing = "nn.ModuleList"
     nothing = "nn.Identity"
-    positional = {
+    positional: Mapping[str, Sequence[str]] = {
         **{f"nn.Conv{n}d": ("in_channels", "out_channels") for n in (1, 2, 3)},
         **{f"nn.ConvTranspose{n}d": ("in_channels", "out_channels") for n in (1, 2, 3)},
         **{f"nn.BatchNorm{n}d": ("features",) for n in (1, 2, 3)},

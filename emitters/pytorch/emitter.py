@@ -1,4 +1,4 @@
-"""The PyTorch target: ``model.py`` and ``model.safetensors``, run by torch in a process of its own."""
+"""The PyTorch target: ``model.py`` and ``model.safetensors``, run by torch in its own process."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from converter.protocols.emitter import Artifact, Emitter
 from converter.protocols.parser import Parser
 from converter.runtime.session import Session
 from emitters.opened import INTERFACE, Opened, plain
+from emitters.pytorch.request import code as code_request
 from emitters.pytorch.spec import SPECS
 
 if TYPE_CHECKING:
@@ -76,7 +77,9 @@ class PytorchEmitter(Emitter, spec=SPECS["pytorch"]):
         program = lower(model)
         if program.refusals:
             count = len(program.refusals)
-            raise UnsupportedError(f"pytorch can't take {count} nodes of this model", program.refusals)
+            raise UnsupportedError(
+                f"pytorch can't take {count} nodes of this model", program.refusals
+            )
         code, weights = folder / CODE, folder / WEIGHTS
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -84,11 +87,13 @@ class PytorchEmitter(Emitter, spec=SPECS["pytorch"]):
             write(weights, program.weights)
         except OSError as error:
             raise from_os_error(error, f"writing {CODE}") from error
+        trains = code_request(request).trainable
+        kept = ["BatchNorm and Dropout are layers, for training (--trainable)"] if trains else []
         details: dict[str, Any] = {
             "bytes": code.stat().st_size + weights.stat().st_size,
             "sha256": {path.name: file_digest(path) for path in (code, weights)},
             "classes": len(program.classes),
-            "decisions": [f"{CODE}: {len(program.classes)} classes, {_lines(code)} lines"],
+            "decisions": [f"{CODE}: {len(program.classes)} classes, {_lines(code)} lines", *kept],
             INTERFACE: {"inputs": plain(model.inputs), "outputs": plain(model.outputs)},
         }
         return Artifact(self.name, precision, code, [code, weights], details)
@@ -139,5 +144,3 @@ def _title(request: Request) -> str:
 
 def _lines(path: Path) -> int:
     return path.read_text(encoding="utf-8").count("\n")
-
-

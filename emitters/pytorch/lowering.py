@@ -69,7 +69,7 @@ def is_legal(node: onnx_ir.Node) -> bool:
 
 
 def _is_written_out(node: onnx_ir.Node) -> bool:
-    """Whether what ONNX defines an operator by is to stand in its place; shapes aren't known yet."""
+    """Whether an operator's definition is to stand in its place; shapes aren't known yet."""
     if node.op_type == "LayerNormalization":
         return not is_legal(node)
     return node.op_type not in TABLE.keys() | REWRITES.keys()
@@ -131,7 +131,9 @@ def no_lowering(node: onnx_ir.Node) -> tuple[str, str]:
         return why.reason, why.hint
     domain = "" if node.domain in ("", "ai.onnx") else f"{node.domain}::"
     reason = _REASONS.get(node.op_type) if domain in ("", "ai.onnx.ml::") else None
-    told = f"there is no code for {domain}{node.op_type} in PyTorch" + (f": {reason}" if reason else "")
+    told = f"there is no code for {domain}{node.op_type} in PyTorch" + (
+        f": {reason}" if reason else ""
+    )
     return told, _HINT
 
 

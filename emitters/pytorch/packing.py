@@ -76,9 +76,7 @@ def pack(artifact: Artifact, model: Model, shipped: Shipped, request: Request) -
         request=request,
         runs=Device("on_pytorch"),
         requires=("torch", "numpy"),
-        readme=Readme(
-            _INSTALL, "", _LOAD.format(shape=shape), _UNLOAD, _SCALE, _TLS, files
-        ),
+        readme=Readme(_INSTALL, "", _LOAD.format(shape=shape), _UNLOAD, _SCALE, _TLS, files),
     ).write(folder)
 
 

@@ -39,10 +39,19 @@ def read(path: str) -> dict[str, Tensor]:
     return found'''
 
 _TYPES = {
-    **{"F64": "torch.float64", "F32": "torch.float32", "F16": "torch.float16"},
-    **{"BF16": "torch.bfloat16", "BOOL": "torch.bool", "I64": "torch.int64"},
-    **{"I32": "torch.int32", "I16": "torch.int16", "I8": "torch.int8", "U8": "torch.uint8"},
-    **{"U16": "torch.uint16", "U32": "torch.uint32", "U64": "torch.uint64"},
+    "F64": "torch.float64",
+    "F32": "torch.float32",
+    "F16": "torch.float16",
+    "BF16": "torch.bfloat16",
+    "BOOL": "torch.bool",
+    "I64": "torch.int64",
+    "I32": "torch.int32",
+    "I16": "torch.int16",
+    "I8": "torch.int8",
+    "U8": "torch.uint8",
+    "U16": "torch.uint16",
+    "U32": "torch.uint32",
+    "U64": "torch.uint64",
 }
 
 

@@ -26,13 +26,17 @@ _BLOCKS = """net (float[batch,8,6,6] image) => (float[batch,8,6,6] y) {
   y = Add(g, d)
 }"""
 _BLOCK_WEIGHTS = {
-    **{"w0": (4, 8, 3, 3), "b0": (4,), "w1": (8, 4, 3, 3), "b1": (8,)},
-    **{"w2": (6, 8, 3, 3), "b2": (6,), "w3": (8, 6, 3, 3), "b3": (8,)},
+    "w0": (4, 8, 3, 3),
+    "b0": (4,),
+    "w1": (8, 4, 3, 3),
+    "b1": (8,),
+    "w2": (6, 8, 3, 3),
+    "b2": (6,),
+    "w3": (8, 6, 3, 3),
+    "b3": (8,),
 }
 _BLOCK_NAMES = tuple(
-    f"blocks.{block}{node}"
-    for block in (0, 1)
-    for node in (".narrow", "/Relu", ".widen", "/Add")
+    f"blocks.{block}{node}" for block in (0, 1) for node in (".narrow", "/Relu", ".widen", "/Add")
 )
 
 _LAYERS = """net (float[batch,1,8,8] image) => (float[batch,10] scores) {
@@ -48,7 +52,11 @@ _LAYERS = """net (float[batch,1,8,8] image) => (float[batch,10] scores) {
   scores = Gemm<transB=1>(dropped, w2, b2)
 }"""
 _LAYER_WEIGHTS = {
-    **{"w0": (4, 1, 3, 3), "w1": (8, 4, 3, 3), "w2": (10, 8), "b2": (10,), "ratio": ()},
+    "w0": (4, 1, 3, 3),
+    "w1": (8, 4, 3, 3),
+    "w2": (10, 8),
+    "b2": (10,),
+    "ratio": (),
     **{f"{name}0": (4,) for name in ("g", "h", "m", "variance")},
     **{f"{name}1": (8,) for name in ("g", "h", "m", "variance")},
 }

@@ -41,6 +41,8 @@ class Runner:
             with torch.no_grad():
                 given = model(*(torch.from_numpy(feeds[name]) for name in inputs))
             results = given if isinstance(given, tuple) else (given,)
-            return {name: item.detach().numpy() for name, item in zip(outputs, results, strict=True)}
+            return {
+                name: item.detach().numpy() for name, item in zip(outputs, results, strict=True)
+            }
 
         yield run

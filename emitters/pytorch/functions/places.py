@@ -9,7 +9,7 @@ def slice_along(
 ) -> Tensor:
     """A part along axes whose ends are computed."""
     steps = steps or [1] * len(axes)
-    for start, end, axis, step in zip(starts, ends, axes, steps):
+    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         if step < 0:
             x = slice_backwards(x, axis, start, end, step)
         else:

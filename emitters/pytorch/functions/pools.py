@@ -18,7 +18,11 @@ def max_pool_with_places(
 
 
 def average_inside(
-    pool: Callable[..., Tensor], x: Tensor, kernel: object, pads: object, **settings: object
+    pool: Callable[..., Tensor],
+    x: Tensor,
+    kernel: object,
+    pads: tuple[int, ...],
+    **settings: object,
 ) -> Tensor:
     """The mean of each window, without what lies outside of the tensor."""
     inside = F.pad(torch.ones_like(x[:1, :1]), pads)

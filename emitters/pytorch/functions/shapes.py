@@ -32,7 +32,7 @@ def space_to_depth(x: Tensor, block: int) -> Tensor:
 
 
 def pad_from_inside(x: Tensor, pads: tuple[int, ...], mode: str) -> Tensor:
-    """Borders of mirrored elements (reflect), the last ones (edge), or from the other side (wrap)."""
+    """Borders of mirrored elements (reflect), the last (edge), or the other side's (wrap)."""
     for place in range(0, len(pads), 2):
         axis, before, behind = x.dim() - 1 - place // 2, pads[place], pads[place + 1]
         if not before and not behind:

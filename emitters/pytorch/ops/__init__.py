@@ -1,11 +1,13 @@
 """ONNX's operators in PyTorch, by family; importing it fills the table."""
 
 from emitters.pytorch.ops import (
+    activations,
     attention,
     convolution,
     elementwise,
     indexing,
     linear,
+    making,
     normalization,
     pooling,
     quantization,
@@ -17,11 +19,13 @@ from emitters.pytorch.ops import (
 )
 
 __all__ = [
+    "activations",
     "attention",
     "convolution",
     "elementwise",
     "indexing",
     "linear",
+    "making",
     "normalization",
     "pooling",
     "quantization",

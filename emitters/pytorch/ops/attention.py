@@ -1,6 +1,6 @@
 """Attention that a graph spells out, as ``scaled_dot_product_attention``.
 
-    MatMul (q, k transposed) [* scale] [+ mask] -> Softmax -> MatMul (.., v)
+MatMul (q, k transposed) [* scale] [+ mask] -> Softmax -> MatMul (.., v)
 """
 
 from __future__ import annotations

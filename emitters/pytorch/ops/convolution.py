@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import onnx_ir
 
@@ -68,7 +69,7 @@ def conv(c: Context) -> None:
     kernel = c.attr("kernel_shape") or [int(s) for s in (c.shape(1) or [])[2:]]  # type: ignore[arg-type]
     pads = padding_of(c, space, kernel)
     groups = c.attr("group", 1)
-    settings = {
+    settings: dict[str, Any] = {
         "stride": _unless_one(c.attr("strides")),
         "padding": None,
         "dilation": _unless_one(c.attr("dilations")),
@@ -111,7 +112,7 @@ def transposed(c: Context) -> None:
     pads = _cut(c, space, kernel, strides, dilations, more)
     reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
     groups = c.attr("group", 1)
-    settings: dict[str, object] = {
+    settings: dict[str, Any] = {
         "stride": _unless_one(strides),
         "padding": None,
         "output_padding": None,

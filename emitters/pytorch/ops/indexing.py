@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from converter.ir.refused import Refused
 from emitters.code.context import Context
 from emitters.code.sizes import Element
@@ -19,8 +18,13 @@ def slice_(c: Context) -> None:
     starts, ends = c.sizes(1), c.sizes(2)
     axes = c.ints_in(3) if c.has(3) else None
     steps = c.ints_in(4) if c.has(4) else None
-    if starts is None or ends is None or (c.has(3) and axes is None) or (c.has(4) and steps is None):
-        if c.has(3) and axes is None or c.has(4) and steps is None:
+    if (
+        starts is None
+        or ends is None
+        or (c.has(3) and axes is None)
+        or (c.has(4) and steps is None)
+    ):
+        if (c.has(3) and axes is None) or (c.has(4) and steps is None):
             raise Refused("its axes or steps are computed", "make them constant")
         _computed(c, axes, steps)
         return
@@ -151,5 +155,3 @@ def reverse_sequence(c: Context) -> None:
 def constant(c: Context) -> None:
     """A tensor."""
     raise Refused("a constant in a function", "report it: this is a bug of modelyard's")
-
-

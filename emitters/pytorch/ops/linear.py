@@ -93,7 +93,9 @@ def linear(c: Context, inside: int, outside: int, weights: dict[str, Weight],
     dtype = dtype_argument(c.dtype(0))
     bias = None if "bias" in weights else False
     sizes = (inside, outside)
-    c.call("nn.Linear", sizes, (c.arg(0),), weights, "linear", output=output, bias=bias, dtype=dtype)
+    c.call(
+        "nn.Linear", sizes, (c.arg(0),), weights, "linear", output=output, bias=bias, dtype=dtype
+    )
 
 
 @op("Gemm")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import onnx_ir
 
 from converter.ir.refused import Refused
 from emitters.code.context import Context
 from emitters.code.literals import listed, real
-from emitters.pytorch.ops.elementwise import activate
+from emitters.pytorch.ops.activations import activate
 from emitters.pytorch.ops.linear import dtype_argument, is_weight
 from emitters.pytorch.registry import op
 
@@ -40,10 +41,9 @@ def batch(c: Context) -> None:
         size = (c.shape(1) or [0])[0]
         names = ("weight", "bias", "running_mean", "running_var")
         weights = {
-            name: c.weight(c.value(at), trains=at < 3)
-            for at, name in enumerate(names, start=1)
+            name: c.weight(c.value(at), trains=at < 3) for at, name in enumerate(names, start=1)
         }
-        weights["num_batches_tracked"] = c.own(_zero(), "count", trains=False)
+        weights["num_batches_tracked"] = c.own(np.asarray(0, np.int64), "count", trains=False)
         kind = f"nn.BatchNorm{max(rank - 2, 1)}d"
         momentum = real(1 - c.attr("momentum", 0.9))
         c.call(
@@ -54,12 +54,6 @@ def batch(c: Context) -> None:
         return
     given = ", ".join(c.arg(at) for at in (0, 3, 4, 1, 2))
     c.emit(f"F.batch_norm({given}, eps={real(c.attr('epsilon', 1e-5))})")
-
-
-def _zero():  # type: ignore[no-untyped-def]
-    import numpy as np
-
-    return np.asarray(0, np.int64)
 
 
 @op("LayerNormalization", legal=_gives_one)
@@ -126,7 +120,11 @@ def local_response(c: Context) -> None:
     """Over neighbouring channels."""
     told = ", ".join(
         f"{name}={real(c.attr(key, default))}"
-        for name, key, default in (("alpha", "alpha", 1e-4), ("beta", "beta", 0.75), ("k", "bias", 1.0))
+        for name, key, default in (
+            ("alpha", "alpha", 1e-4),
+            ("beta", "beta", 0.75),
+            ("k", "bias", 1.0),
+        )
     )  # fmt: skip
     c.emit(f"F.local_response_norm({c.arg(0)}, {c.attr('size')}, {told})")
 
@@ -150,5 +148,3 @@ def softmax(c: Context) -> None:
 def hardmax(c: Context) -> None:
     """One at the first of the largest."""
     c.emit(f"{c.helper('hardmax')}({c.arg(0)}, dim={c.attr('axis', -1)})")
-
-

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import onnx_ir
 
 from converter.ir.refused import Refused
@@ -26,8 +28,10 @@ def _settings(c: Context, space: int, pads: list[int]) -> dict[str, str | None]:
     }
 
 
-def _call(c: Context, name: str, kernel: list[int], x: str, settings: dict[str, str | None]) -> None:
-    told = {key: text for key, text in settings.items() if text is not None}
+def _call(
+    c: Context, name: str, kernel: list[int], x: str, settings: dict[str, str | None]
+) -> None:
+    told: dict[str, Any] = {k: text for k, text in settings.items() if text is not None}
     if c.path()[1]:
         module = "nn." + "".join(part.capitalize() for part in name.split("_"))
         module = module.replace("pool", "Pool").replace("1d", "1d")

@@ -9,7 +9,7 @@ import onnx_ir
 
 from converter.ir.edit import constant
 from emitters.code.context import Context, shape_of
-from emitters.code.steps import UNIT, Array, Unit, Weight
+from emitters.code.steps import UNIT, Array, Weight
 from emitters.pytorch.ops.linear import dtype_argument, is_weight
 from emitters.pytorch.registry import op
 
@@ -82,12 +82,7 @@ def recurrent(c: Context) -> None:
     told = [name.lower() for name in c.attr("activations") or []]
     if kind == "RNN" and "relu" in told:
         named["nonlinearity"] = '"relu"'
-    unit = Unit(
-        f"nn.{kind}",
-        (("", str(inside)), ("", str(hidden)), *((n, str(v)) for n, v in named.items() if v is not None)),
-        weights,
-        kind.lower(),
-    )  # fmt: skip
+    unit = c.unit(f"nn.{kind}", (inside, hidden), weights, kind.lower(), named)
     reverse = way == "reverse"
     x = f"torch.flip({c.arg(0)}, (0,))" if reverse else c.arg(0)
     given = _start(c, kind)
@@ -133,5 +128,3 @@ def _gates(way: int, order: tuple[int, ...], half: int | None = None) -> Callabl
         return np.concatenate([parts[place] for place in order])
 
     return change
-
-

@@ -33,7 +33,7 @@ def _way(node: onnx_ir.Node) -> tuple[str, bool] | None:
     mode = _text(node, "mode", "nearest")
     at = _text(node, "coordinate_transformation_mode", "half_pixel")
     axes = attribute_ints(node, "axes")
-    if axes is not None or "antialias" in attributes and attributes["antialias"].as_int():
+    if axes is not None or ("antialias" in attributes and attributes["antialias"].as_int()):
         return None
     if _text(node, "keep_aspect_ratio_policy", "stretch") != "stretch":
         return None

@@ -1,9 +1,8 @@
-"""Elements in their order in other shapes, moved, repeated, joined; and what is made of shapes."""
+"""Elements in other shapes, moved, repeated, joined."""
 
 from __future__ import annotations
 
 import numpy as np
-import onnx_ir
 
 from converter.ir.refused import Refused
 from emitters.code.context import Context
@@ -11,10 +10,10 @@ from emitters.code.literals import listed, number
 from emitters.code.sizes import Element
 from emitters.code.steps import LOWEST
 from emitters.pytorch.registry import op
-from emitters.pytorch.types import torch_type
 
 
-def _tuple(c: Context, sizes: list[Element]) -> str:
+def as_tuple(c: Context, sizes: list[Element]) -> str:
+    """Sizes as they are given to a method."""
     inside = ", ".join(c.element(size) for size in sizes)
     return f"({inside},)" if len(sizes) == 1 else f"({inside})"
 
@@ -41,7 +40,9 @@ def reshape(c: Context) -> None:
         same = shape is not None and out is not None and not isinstance(out[free[0]], int)
         if not same:
             sizes = [-1 if i == free[0] else size for i, size in enumerate(sizes)]
-    c.emit(f"{c.operand(0)}.reshape{_tuple(c, sizes)}" if sizes else f"{c.operand(0)}.reshape(())")
+    c.emit(
+        f"{c.operand(0)}.reshape{as_tuple(c, sizes)}" if sizes else f"{c.operand(0)}.reshape(())"
+    )
 
 
 def _copied(c: Context, sizes: list[Element]) -> list[Element]:
@@ -141,10 +142,10 @@ def expand(c: Context) -> None:
             isinstance(size, int) or mine == 1 or _same(size, mine)
             for size, mine in zip(sizes, own, strict=True)
         ):
-            c.emit(f"{c.operand(0)}.expand{_tuple(c, sizes)}")
+            c.emit(f"{c.operand(0)}.expand{as_tuple(c, sizes)}")
             return
     x = c.operand(0)
-    c.emit(f"{x}.expand(torch.broadcast_shapes({x}.shape, {_tuple(c, sizes)}))")
+    c.emit(f"{x}.expand(torch.broadcast_shapes({x}.shape, {as_tuple(c, sizes)}))")
 
 
 def _same(size: Element, mine: object) -> bool:
@@ -156,7 +157,7 @@ def tile(c: Context) -> None:
     """Repeated along each axis."""
     sizes = c.sizes(1)
     c.emit(
-        f"{c.operand(0)}.repeat{_tuple(c, sizes)}"
+        f"{c.operand(0)}.repeat{as_tuple(c, sizes)}"
         if sizes is not None
         else f"{c.operand(0)}.repeat({c.operand(1)}.tolist())"
     )
@@ -190,79 +191,6 @@ def split(c: Context) -> None:
             c.emit_many(f"{c.operand(0)}.split({sizes_}, dim={axis})")
         return
     c.emit_many(f"{c.operand(0)}.chunk({count}, dim={axis})")
-
-
-@op("Shape")
-def shape(c: Context) -> None:
-    """The sizes as a tensor, where it is one that is asked for."""
-    start, end = c.attr("start", 0), c.attr("end")
-    part = f"[{start or ''}:{'' if end is None else end}]" if start or end is not None else ""
-    x = c.operand(0)
-    c.emit(f"torch.tensor({x}.shape{part}, dtype=torch.int64, device={x}.device)")
-
-
-@op("Size")
-def size(c: Context) -> None:
-    """How many elements there are."""
-    x = c.operand(0)
-    c.emit(f"torch.tensor({x}.numel(), device={x}.device)")
-
-
-@op("ConstantOfShape")
-def constant_of_shape(c: Context) -> None:
-    """One number everywhere."""
-    value = c.attr("value")
-    array = value.numpy() if value is not None else np.zeros(1, np.float32)
-    sizes = c.sizes(0)
-    whole = _tuple(c, sizes) if sizes is not None else f"{c.operand(0)}.tolist()"
-    text = f"{whole}, {number(array.reshape(-1)[0])}, dtype={torch_type(c.out_dtype())}"
-    c.emit(f"torch.full({text}{_device(c)})")
-
-
-def _device(c: Context) -> str:
-    """Where new tensors lie: with an input of the node, or of the graph."""
-    for value in c.node.inputs:
-        if value is not None and not value.is_initializer() and value.dtype is not None:
-            for source in (value, *_sources(value)):
-                if source.is_graph_input():
-                    return f", device={c.use(source, 10)}.device"
-    return ""
-
-
-def _sources(value: onnx_ir.Value) -> list[onnx_ir.Value]:
-    found, seen = [value], {value}
-    for each in found:
-        node = each.producer()
-        for source in node.inputs if node is not None else ():
-            if source is not None and source not in seen:
-                seen.add(source)
-                found.append(source)
-    return found
-
-
-@op("Range")
-def arange(c: Context) -> None:
-    """Numbers in steps."""
-    ends = []
-    for at in range(3):
-        sizes, value = c.sizes(at), c.number(at)
-        if value is not None:
-            ends.append(number(np.asarray(c.array(at)).reshape(-1)[0]))
-        elif sizes:
-            ends.append(c.element(sizes[0]))
-        else:
-            ends.append(f"{c.operand(at)}.item()")
-    if ends[2] in ("1", "1.0"):
-        ends = ends[1:2] if ends[0] in ("0", "0.0") else ends[:2]
-    told = f"{', '.join(ends)}, dtype={torch_type(c.out_dtype())}"
-    c.emit(f"torch.arange({told}{_device(c)})")
-
-
-@op("EyeLike")
-def eye(c: Context) -> None:
-    """Ones on a diagonal."""
-    name, x = c.helper("eye_like"), c.arg(0)
-    c.emit(f"{name}({x}, {c.attr('k', 0)}, {torch_type(c.out_dtype())})")
 
 
 @op("Trilu")
