@@ -26,13 +26,13 @@ class Class:
     Attributes:
         name: Its name.
         body: The first module's.
-        parameters: What its constructor takes.
+        parameters: What its constructor takes, and the types.
         members: The modules, by their paths.
     """
 
     name: str
     body: Body
-    parameters: list[str] = field(default_factory=list)
+    parameters: dict[str, str] = field(default_factory=dict)
     members: list[str] = field(default_factory=list)
 
 
@@ -104,7 +104,11 @@ def _class(
             parameters[columns[place]] = identifier(said, {*parameters.values(), "self"})
     names = {place: parameters[columns[place]] for place in differ}
     name = _name(members[0][0], taken)
-    made = Class(name, _written(first, names), list(parameters.values()), [p for p, _ in members])
+    kinds = {
+        name_: "float" if any("." in n or "e" in n for n in column) else "int"
+        for column, name_ in parameters.items()
+    }
+    made = Class(name, _written(first, names), kinds, [p for p, _ in members])
     for row, (_, body) in enumerate(members):
         given = [f"{name_}={column[row]}" for column, name_ in parameters.items()]
         constructors[body.group] = f"{name}({', '.join(given)})"
@@ -166,7 +170,7 @@ def text_of(made: Class, dialect: Dialect, doc: str) -> str:
     tensor = dialect.tensor
     lines = [f"class {made.name}({dialect.base}):", f'    """{doc}"""', ""]
     if made.body.made:
-        takes = "".join(f", {name}: {_type(name)}" for name in made.parameters)
+        takes = "".join(f", {name}: {kind}" for name, kind in made.parameters.items())
         lines += formatted(f"    def __init__(self{takes}) -> None:")
         lines.append("        super().__init__()")
         for line in made.body.made:
@@ -180,7 +184,3 @@ def text_of(made: Class, dialect: Dialect, doc: str) -> str:
     for line in made.body.lines:
         lines += formatted(f"        {line}")
     return "\n".join(lines)
-
-
-def _type(name: str) -> str:
-    return "float" if any(word in name for word in ("eps", "slope", "alpha", "scale")) else "int"

@@ -108,13 +108,10 @@ class PytorchEmitter(Emitter, spec=SPECS["pytorch"]):
         Raises:
             ModelError, DependencyError: As the parser of PyTorch's code.
         """
-        from emitters.code.safetensors import header
-
         parser: Parser = plugins.load("parsers", "pytorch")
-        weights = artifact.path.with_name(WEIGHTS)
         asked = Request(
-            source=f"{artifact.path}:Model",
-            weights=str(weights) if header(weights) else None,
+            source=f"{artifact.path}:load",
+            kwargs={"path": str(artifact.path.with_name(WEIGHTS))},
             threads=request.threads,
         )
         return Opened(parser, asked, artifact.details.get(INTERFACE))

@@ -16,7 +16,7 @@ _FUNCTIONS = Path(__file__).parent / "functions"
 _LOADING = '''def load(path: str = "{weights}") -> Model:
     """The model with its weights, ready for inference."""
     model = Model()
-    model.load_state_dict({given})
+{given}
     return model.eval()
 
 
@@ -105,7 +105,11 @@ def _loading(program: Program, weights: str) -> str:
 
     used = {CODES[weight.dtype.name] for weight in program.weights.values()}
     types = ", ".join(f'"{code}": {_TYPES[code]}' for code in sorted(used))
-    given = "read(path)" if not program.tied else "read(path), strict=False"
+    given = "    model.load_state_dict(read(path))"
+    if program.tied:
+        pairs = program.tied.items()
+        ties = [f'    weights["{name}"] = weights["{first}"]' for name, first in pairs]
+        given = "\n".join(["    weights = read(path)", *ties, "    model.load_state_dict(weights)"])
     lines = _LOADING.format(weights=weights, types="{" + types + "}", given=given)
     from emitters.code.formatting import formatted
 

@@ -173,3 +173,25 @@ def test_names_that_mean_something(tmp_path: Path) -> None:
         found = loaded(folder)(torch.from_numpy(x)).numpy()
     np.testing.assert_allclose(found, reference(proto, {"lambda": x})[0], rtol=0, atol=1e-5)
     assert module_of(folder).Model().train()
+
+
+def test_tied_weights_are_one_tensor(tmp_path: Path) -> None:
+    """An embedding that is the last layer's matrix too is stored once, and trained as one."""
+    text = """net (int64[batch,5] ids) => (float[batch,5,12] scores) {
+      x = Gather(table, ids)
+      flat = Reshape(x, rows)
+      y = Gemm<transB=1>(flat, table)
+      scores = Reshape(y, whole)
+    }"""
+    proto = model(text, {"table": (12, 6)})
+    for name, sizes in (("rows", [-1, 6]), ("whole", [-1, 5, 12])):
+        tensor = onnx.numpy_helper.from_array(np.asarray(sizes, np.int64), name)
+        proto.graph.initializer.append(tensor)
+    folder = converted(proto, tmp_path)
+    net = loaded(folder)
+    assert len(list(net.parameters())) == 1
+    assert (folder / "model.safetensors").stat().st_size < 2 * 12 * 6 * 4
+    ids = np.arange(10, dtype=np.int64).reshape(2, 5)
+    with torch.no_grad():
+        found = net(torch.from_numpy(ids)).numpy()
+    np.testing.assert_allclose(found, reference(proto, {"ids": ids})[0], rtol=0, atol=1e-5)

@@ -164,7 +164,7 @@ def clip(c: Context) -> None:
         else:
             function = "maximum" if c.has(1) else "minimum"
             c.emit(f"torch.{function}({c.arg(0)}, {c.arg(1 if c.has(1) else 2)})")
-    elif low == 0 and high == 6:
+    elif low == 0 and high == 6 and c.dtype(0).startswith("float"):
         activate(c, "nn.ReLU6", "F.relu6")
     elif low is None and high is None:
         c.emit(c.arg(0), LOWEST)

@@ -51,7 +51,7 @@ def _is_usual(node: onnx_ir.Node) -> bool:
 def _is_whole(node: onnx_ir.Node) -> bool:
     """Whether all sequences are given to their end."""
     lengths, shape = constant(node.inputs[4]), shape_of(node.inputs[0])
-    weights = all(is_weight(value) for value in node.inputs[1:3])
+    weights = all(is_weight(value) for value in node.inputs[1:4] if value is not None)
     whole = lengths is not None and shape is not None and bool(np.all(lengths == shape[0]))
     return weights and whole
 
