@@ -97,11 +97,11 @@ class Lines:
             self.uses.setdefault(index, []).append(len(calls))
         for at, call in enumerate(calls):
             self._statement(at, call, calls)
-        text = ", ".join(self._filled(place(index, 0))[0] for index in results)
-        if len(text) + 15 > WIDTH:
+        given = ", ".join(place(index, 0) for index in results)
+        if len(self._tried(given)) + 15 > WIDTH:
             for index in [i for i in results if i in self.pending]:
                 self._settle(index)
-            text = ", ".join(self._filled(place(index, 0))[0] for index in results)
+        text, _ = self._filled(given)
         self.lines.append(f"return {text}")
         return self.lines
 

@@ -11,7 +11,7 @@ import onnx
 import pytest
 
 from tests.acceptance.cli import command
-from tests.pytorch_emitter.models import converted, loaded, model, module_of, reference
+from tests.pytorch_emitter.models import converted, loaded, model, reference
 
 torch = pytest.importorskip("torch", reason="torch isn't installed")
 
@@ -160,19 +160,27 @@ def test_all_refusals_at_once(tmp_path: Path) -> None:
 
 
 def test_names_that_mean_something(tmp_path: Path) -> None:
-    """Inputs and modules called as Python's and PyTorch's own words are."""
-    text = """net (float[batch,4] lambda) => (float[batch,4] forward) {
+    """Inputs and modules called as Python's and PyTorch's own words are; more outputs than a line
+    has room for."""
+    others = [f"forward_{number}_of_several_outputs" for number in range(5)]
+    declared = "".join(f", float[batch,4] {name}" for name in others)
+    nodes = "\n".join(
+        f"{name} = {op}(b)"
+        for name, op in zip(others, ("Tanh", "Sin", "Cos", "Exp", "Neg"), strict=True)
+    )
+    text = f"""net (float[batch,4] lambda) => (float[batch,4] forward{declared}) {{
       a = MatMul(lambda, w0)
       b = Relu(a)
       forward = MatMul(b, w1)
-    }"""
+      {nodes}
+    }}"""
     proto = model(text, {"w0": (4, 4), "w1": (4, 4)}, ("self", "train/Relu", "class"))
     folder = converted(proto, tmp_path)
     x = _images(2, 4)
     with torch.no_grad():
-        found = loaded(folder)(torch.from_numpy(x)).numpy()
-    np.testing.assert_allclose(found, reference(proto, {"lambda": x})[0], rtol=0, atol=1e-5)
-    assert module_of(folder).Model().train()
+        found = loaded(folder)(torch.from_numpy(x))
+    for mine, right in zip(found, reference(proto, {"lambda": x}), strict=True):
+        np.testing.assert_allclose(mine.numpy(), right, rtol=0, atol=1e-5)
 
 
 def test_tied_weights_are_one_tensor(tmp_path: Path) -> None:
