@@ -16,6 +16,9 @@ ROOT = Path(converter.__file__).parent
 _OURS = {"onnx", "ort"}
 """Words of the core's own too: its graphs are ONNX, and ONNX Runtime runs them."""
 
+_BOTH = {"pytorch"}
+"""Targets that are sources first: the lines that name those are counted below."""
+
 NAMED = {
     "api.py": "an example for users",
     "cli/convert.py": "examples for users, and suffixes of sources",
@@ -40,7 +43,9 @@ NAMED = {
 
 def _names() -> re.Pattern[str]:
     found = {name for kind in ("emitters", "servers") for name in plugins.available(kind)}
-    return re.compile("|".join(sorted({*found - _OURS, "litert", "core ml"})), re.IGNORECASE)
+    return re.compile(
+        "|".join(sorted({*found - _OURS - _BOTH, "litert", "core ml"})), re.IGNORECASE
+    )
 
 
 def test_the_core_names_no_target_and_no_server() -> None:
@@ -67,8 +72,8 @@ SOURCES_NAMED = {
 
 def sources() -> set[str]:
     """Names of the sources that are no target too, and the distributions that are theirs alone."""
-    parsers = set(plugins.available("parsers")) - set(plugins.available("emitters"))
-    targets = plugins.available("emitters")
+    targets = set(plugins.available("emitters")) - _BOTH
+    parsers = set(plugins.available("parsers")) - targets
     return parsers | {n for item in frameworks() if item.extra not in targets for n in item.own}
 
 

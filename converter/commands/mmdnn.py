@@ -241,7 +241,7 @@ def place(result: Converted, out: str, ours: Collection[str] = ()) -> list[Path]
     pairs = [(made, target)]
     if made.is_file():  # weights that lie in files of their own keep the names the model knows
         packaged = (made.parent / "modelyard.json").is_file()  # what a package has besides, stays
-        others = made.parent.glob(f"{made.name}?*" if packaged else "*")
+        others = made.parent.glob(f"{made.stem}.*" if packaged else "*")
         pairs += [(item, target.with_name(item.name)) for item in sorted(others) if item != made]
     _require_free([pair for pair in pairs if pair[1] != target], ours, result.out)
     try:

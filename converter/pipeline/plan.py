@@ -8,7 +8,7 @@ steps it needs: everything that can change its result.
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -277,7 +277,8 @@ def _read(request: Request) -> dict[str, Any]:
 
 
 def _simplify(request: Request) -> Step:
-    chosen = [name for name in simplify_passes() if name not in request.skip_passes]
+    skipped = {*request.skip_passes, *_left_out(request)}
+    chosen = [name for name in simplify_passes() if name not in skipped]
     passes = [*IMPORT_PASSES, *(chosen if request.simplify else ())]
     return Step(
         "simplify",
@@ -287,6 +288,14 @@ def _simplify(request: Request) -> Step:
         _TOOLS,
         kept=True,
     )
+
+
+def _left_out(request: Request) -> Iterator[str]:
+    """Passes that would take away what a target keeps, as it is asked to."""
+    for _, spec in plugins.specs("emitters"):
+        for option, passes in spec.passes_left_out.items():
+            if request.value(option):
+                yield from passes
 
 
 def quantizing_of(precision: str, scheme: Scheme | None) -> str:

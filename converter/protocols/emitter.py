@@ -91,6 +91,8 @@ class Emitter(ABC):
         tells: Whether no parser reads its files: :meth:`tell` says what is in them.
         marks: What those are known by.
         refused: Why they are no sources.
+        passes_left_out: Simplifying passes that take away what it keeps, by the option of its own
+            that asks for that.
     """
 
     name: str
@@ -110,6 +112,7 @@ class Emitter(ABC):
     packs: bool = False
     marks: Marks = Marks()
     refused: Sequence[Foreign] = ()
+    passes_left_out: Mapping[str, Sequence[str]] = MappingProxyType({})
 
     def __init_subclass__(cls, spec: TargetSpec | None = None) -> None:
         if spec is not None:

@@ -43,6 +43,7 @@ class TargetSpec:
     cached: Mapping[str, str] = field(default_factory=dict)
     marks: Marks = field(default_factory=Marks)
     refused: Sequence[Foreign] = ()
+    passes_left_out: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

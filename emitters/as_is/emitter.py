@@ -8,11 +8,10 @@ and checked like any artifact.
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from converter import plugins
 from converter.errors import InternalError, Unsupported, UsageError, from_os_error
@@ -20,18 +19,13 @@ from converter.files.digest import file_digest
 from converter.files.links import refuse_links_out
 from converter.files.regular import require_regular_inside
 from converter.ir.contents import Contents
-from converter.ir.model import LAYOUT_CHANGES, Model, TensorSpec
+from converter.ir.model import LAYOUT_CHANGES, Model
 from converter.options.request import Request, affecting, option_of
 from converter.protocols.emitter import Artifact, Emitter
-from converter.protocols.parser import Parser, Rerunning, Source
-from converter.runtime.session import Session, Timing
+from converter.protocols.parser import Parser
+from converter.runtime.session import Session
 from emitters.as_is.spec import SPECS
-
-if TYPE_CHECKING:
-    from converter.runtime.session import Arrays
-
-INTERFACE = "interface"
-"""The detail of an artifact that has its inputs and outputs as the source was exported."""
+from emitters.opened import INTERFACE, Opened, plain
 
 
 class SourceFile(Emitter):
@@ -144,7 +138,7 @@ class SourceFile(Emitter):
             "bytes": sum(file.stat().st_size for file in found),
             "sha256": {file.relative_to(folder).as_posix(): file_digest(file) for file in found},
             "decisions": [f"{self.file} is {_base(request)} as it is: the same bytes"],
-            INTERFACE: {"inputs": _plain(model.inputs), "outputs": _plain(model.outputs)},
+            INTERFACE: {"inputs": plain(model.inputs), "outputs": plain(model.outputs)},
         }
         return Artifact(self.name, precision, path, found, details)
 
@@ -167,7 +161,7 @@ class SourceFile(Emitter):
         """
         parser: Parser = plugins.load("parsers", self.reads)
         asked = replace(request, source=str(artifact.path))
-        return _Opened(parser, asked, artifact.details.get(INTERFACE))
+        return Opened(parser, asked, artifact.details.get(INTERFACE))
 
 
 class TorchScriptEmitter(SourceFile, spec=SPECS["torchscript"]):
@@ -213,61 +207,3 @@ class SavedModelEmitter(SourceFile, spec=SPECS["savedmodel"]):
 
 def _base(request: Request) -> str:
     return Path(request.source).name
-
-
-def _plain(specs: Sequence[TensorSpec]) -> list[list[Any]]:
-    """Name, dtype and shape of each."""
-    return [[spec.name, spec.dtype, list(spec.shape or ())] for spec in specs]
-
-
-def _specs(items: Sequence[Sequence[Any]]) -> tuple[TensorSpec, ...]:
-    return tuple(TensorSpec(name, dtype, tuple(shape)) for name, dtype, shape in items)
-
-
-class _Opened:
-    """A session that has its process for itself.
-
-    Args:
-        parser: What opens the file.
-        request: Its ``source`` is the file.
-        interface: Its inputs and outputs as they were exported; None where they aren't known, and
-            the file is exported anew to find them.
-    """
-
-    def __init__(
-        self, parser: Parser, request: Request, interface: Mapping[str, Any] | None
-    ) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="modelyard-")
-        self._source: Source = parser.open(request, Path(self._folder.name), lambda text: None)
-        try:
-            self._session = self._started(interface)
-        except BaseException:  # Ctrl-C too must not leave its process and folder
-            self.close()
-            raise
-        self.inputs, self.outputs = self._session.inputs, self._session.outputs
-
-    def _started(self, interface: Mapping[str, Any] | None) -> Session:
-        source = self._source
-        if interface is not None and isinstance(source, Rerunning):
-            return source.rerun(_specs(interface["inputs"]), _specs(interface["outputs"]))
-        return source.reference()
-
-    @property
-    def runtime(self) -> dict[str, Any]:
-        """The framework's."""
-        return self._session.runtime
-
-    def run(self, feeds: Arrays) -> dict[str, Any]:
-        """Outputs by name; inputs go in the interface's order, by which the framework may know
-        them."""
-        return self._session.run({spec.name: feeds[spec.name] for spec in self.inputs})
-
-    def time(self, feeds: Arrays, runs: int, concurrency: int = 1) -> Timing:
-        """See :meth:`converter.runtime.session.Session.time`."""
-        ordered = {spec.name: feeds[spec.name] for spec in self.inputs}
-        return self._session.time(ordered, runs, concurrency)
-
-    def close(self) -> None:
-        """Ends the process."""
-        self._source.close()
-        self._folder.cleanup()

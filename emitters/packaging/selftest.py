@@ -28,6 +28,7 @@ _NEEDS = {
     "on_litert": " and ai-edge-litert",
     "on_onnxruntime": " and onnxruntime",
     "on_coreml": ", pillow and coremltools, on a Mac",
+    "on_pytorch": " and torch",
     "over_http": "",
     "over_files": "",
 }

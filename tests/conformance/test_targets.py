@@ -13,6 +13,7 @@ TARGETS = [
     ("onnx", "onnxruntime", 1_520, 1),  # of the cases with plain tensors
     ("tflite", "ai_edge_litert", 1_260, 1),  # of the cases that ONNX Runtime itself passes
     ("coreml", "coremltools", 1_230, 1),  # of these too
+    ("pytorch", "torch", 155, 8),  # of these too; one in eight: torch is a process of its own
     ("tensorrt-rtx", "tensorrt_rtx", 155, 8),  # one in eight: a case is two processes
 ]
 """A target, its library, how many cases it takes at least, and one case in so many."""

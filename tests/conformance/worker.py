@@ -19,12 +19,13 @@ def main() -> None:
     """Answers until its input closes."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
+    from converter.runtime.worker import warm_workers
     from tests.conformance.attempt import Attempts
     from tests.conformance.baseline import Baseline
     from tests.conformance.cases import Store
 
     store, target = Store(Path(sys.argv[1])), sys.argv[2]
-    with tempfile.TemporaryDirectory(prefix="modelyard-conformance-") as folder:
+    with warm_workers(), tempfile.TemporaryDirectory(prefix="modelyard-conformance-") as folder:
         runner: Attempts | Baseline | None = None
         for line in sys.stdin:
             request = json.loads(line)

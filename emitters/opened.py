@@ -1,0 +1,77 @@
+"""An artifact that a parser opens: in its framework, in a process of its own."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from converter.ir.model import TensorSpec
+from converter.options.request import Request
+from converter.protocols.parser import Parser, Rerunning, Source
+from converter.runtime.session import Session, Timing
+
+if TYPE_CHECKING:
+    from converter.runtime.session import Arrays
+
+INTERFACE = "interface"
+"""The detail of an artifact that has its inputs and outputs as the source was exported."""
+
+
+def plain(specs: Sequence[TensorSpec]) -> list[list[Any]]:
+    """Name, dtype and shape of each."""
+    return [[spec.name, spec.dtype, list(spec.shape or ())] for spec in specs]
+
+
+def _specs(items: Sequence[Sequence[Any]]) -> tuple[TensorSpec, ...]:
+    return tuple(TensorSpec(name, dtype, tuple(shape)) for name, dtype, shape in items)
+
+
+class Opened:
+    """A session that has its process for itself.
+
+    Args:
+        parser: What opens the file.
+        request: Its ``source`` is the file.
+        interface: Its inputs and outputs as they were exported; None where they aren't known, and
+            the file is exported anew to find them.
+    """
+
+    def __init__(
+        self, parser: Parser, request: Request, interface: Mapping[str, Any] | None
+    ) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="modelyard-")
+        self._source: Source = parser.open(request, Path(self._folder.name), lambda text: None)
+        try:
+            self._session = self._started(interface)
+        except BaseException:  # Ctrl-C too must not leave its process and folder
+            self.close()
+            raise
+        self.inputs, self.outputs = self._session.inputs, self._session.outputs
+
+    def _started(self, interface: Mapping[str, Any] | None) -> Session:
+        source = self._source
+        if interface is not None and isinstance(source, Rerunning):
+            return source.rerun(_specs(interface["inputs"]), _specs(interface["outputs"]))
+        return source.reference()
+
+    @property
+    def runtime(self) -> dict[str, Any]:
+        """The framework's."""
+        return self._session.runtime
+
+    def run(self, feeds: Arrays) -> dict[str, Any]:
+        """Outputs by name; inputs go in the interface's order, by which the framework may know
+        them."""
+        return self._session.run({spec.name: feeds[spec.name] for spec in self.inputs})
+
+    def time(self, feeds: Arrays, runs: int, concurrency: int = 1) -> Timing:
+        """See :meth:`converter.runtime.session.Session.time`."""
+        ordered = {spec.name: feeds[spec.name] for spec in self.inputs}
+        return self._session.time(ordered, runs, concurrency)
+
+    def close(self) -> None:
+        """Ends the process."""
+        self._source.close()
+        self._folder.cleanup()

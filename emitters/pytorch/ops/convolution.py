@@ -1,0 +1,173 @@
+"""Convolutions; with constant kernels they are layers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import onnx_ir
+
+from converter.ir.refused import Refused
+from emitters.code.context import Context
+from emitters.code.literals import listed, same_or_tuple
+from emitters.pytorch.ops.linear import dtype_argument, is_weight
+from emitters.pytorch.registry import op
+
+MOST = 3
+"""Axes of space that PyTorch's have."""
+
+
+def has_space(node: onnx_ir.Node) -> bool:
+    """Whether it has as many axes of space as PyTorch's have."""
+    value = node.inputs[0]
+    return value is not None and value.shape is not None and 1 <= len(value.shape) - 2 <= MOST
+
+
+def padding_of(c: Context, space: int, kernel: Sequence[int]) -> list[int]:
+    """What is added before each axis of space and, from the middle on, behind."""
+    how = c.attr("auto_pad", "NOTSET")
+    if how == "VALID":
+        return [0] * (2 * space)
+    if how not in ("SAME_UPPER", "SAME_LOWER"):
+        return c.attr("pads") or [0] * (2 * space)
+    strides = c.attr("strides") or [1] * space
+    dilations = c.attr("dilations") or [1] * space
+    sizes = (c.shape(0) or [])[2:]
+    before, behind = [], []
+    for size, window, stride, gap in zip(sizes, kernel, strides, dilations, strict=True):
+        reach = (window - 1) * gap + 1
+        if not isinstance(size, int):
+            if stride > 1:
+                raise Refused("its padding hangs on a size that is free", "fix it (--dim)")
+            whole = reach - 1
+        else:
+            whole = max((-(-size // stride) - 1) * stride + reach - size, 0)
+        first = whole // 2 if how == "SAME_UPPER" else whole - whole // 2
+        before.append(first)
+        behind.append(whole - first)
+    return before + behind
+
+
+def padded(c: Context, pads: Sequence[int], value: str = "") -> str:
+    """The input with borders, as ``F.pad`` takes them."""
+    space = len(pads) // 2
+    flat = [pads[at] for axis in reversed(range(space)) for at in (axis, axis + space)]
+    more = f", value={value}" if value else ""
+    return f"F.pad({c.arg(0)}, {listed(flat)}{more})"
+
+
+def is_even(pads: Sequence[int]) -> bool:
+    """Whether as much is added before as behind."""
+    space = len(pads) // 2
+    return list(pads[:space]) == list(pads[space:])
+
+
+@op("Conv", legal=has_space)
+def conv(c: Context) -> None:
+    """``nn.Conv2d``, and so on."""
+    space = c.need_rank(0) - 2
+    kernel = c.attr("kernel_shape") or [int(s) for s in (c.shape(1) or [])[2:]]  # type: ignore[arg-type]
+    pads = padding_of(c, space, kernel)
+    groups = c.attr("group", 1)
+    settings: dict[str, Any] = {
+        "stride": _unless_one(c.attr("strides")),
+        "padding": None,
+        "dilation": _unless_one(c.attr("dilations")),
+        "groups": groups if groups != 1 else None,
+    }
+    x = c.arg(0)
+    if not is_even(pads):
+        x = padded(c, pads)
+    elif any(pads):
+        settings["padding"] = same_or_tuple(pads[:space])
+    if is_weight(c.value(1)) and (not c.has(2) or is_weight(c.value(2))):
+        outside, inside = (int(s) for s in (c.shape(1) or [])[:2])  # type: ignore[arg-type]
+        weights = {"weight": c.weight(c.value(1))}
+        if c.has(2):
+            weights["bias"] = c.weight(c.value(2))
+        sizes = (inside * groups, outside)
+        c.call(
+            f"nn.Conv{space}d", sizes, (x,), weights, "conv",
+            kernel_size=same_or_tuple(kernel), **settings,
+            bias=None if c.has(2) else False, dtype=dtype_argument(c.dtype(0)),
+        )  # fmt: skip
+        return
+    named = "".join(f", {name}={text}" for name, text in settings.items() if text is not None)
+    bias = f", {c.arg(2)}" if c.has(2) else ""
+    c.emit(f"F.conv{space}d({x}, {c.arg(1)}{bias}{named})")
+
+
+def _unless_one(items: list[int] | None) -> str | None:
+    return same_or_tuple(items) if items and any(item != 1 for item in items) else None
+
+
+@op("ConvTranspose", legal=has_space)
+def transposed(c: Context) -> None:
+    """``nn.ConvTranspose2d``, and so on; uneven borders are cut off behind."""
+    space = c.need_rank(0) - 2
+    kernel = c.attr("kernel_shape") or [int(s) for s in (c.shape(1) or [])[2:]]  # type: ignore[arg-type]
+    strides = c.attr("strides") or [1] * space
+    dilations = c.attr("dilations") or [1] * space
+    more = c.attr("output_padding") or [0] * space
+    pads = _cut(c, space, kernel, strides, dilations, more)
+    reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
+    groups = c.attr("group", 1)
+    settings: dict[str, Any] = {
+        "stride": _unless_one(strides),
+        "padding": None,
+        "output_padding": None,
+        "groups": groups if groups != 1 else None,
+        "dilation": _unless_one(dilations),
+    }
+    extra = [a - b for a, b in zip(pads[:space], pads[space:], strict=True)]
+    whole = [o + e for o, e in zip(more, extra, strict=True)]
+    limits = [max(s, d) for s, d in zip(strides, dilations, strict=True)]
+    cut = ""
+    if all(0 <= w < limit for w, limit in zip(whole, limits, strict=True)) and min(pads) >= 0:
+        settings["padding"] = same_or_tuple(pads[:space]) if any(pads) else None
+        settings["output_padding"] = same_or_tuple(whole) if any(whole) else None
+    elif any(more) or any(p < 0 for p in pads):
+        raise Refused("its borders aren't what PyTorch's can have", "make its pads even")
+    else:
+        spans = [
+            f"{first}:-{last}" if last else f"{first}:"
+            for first, last in zip(pads[:space], pads[space:], strict=True)
+        ]
+        cut = f"[:, :, {', '.join(spans)}]"
+    assert reach
+    if is_weight(c.value(1)) and (not c.has(2) or is_weight(c.value(2))) and not cut:
+        inside, outside = (int(s) for s in (c.shape(1) or [])[:2])  # type: ignore[arg-type]
+        weights = {"weight": c.weight(c.value(1))}
+        if c.has(2):
+            weights["bias"] = c.weight(c.value(2))
+        c.call(
+            f"nn.ConvTranspose{space}d", (inside, outside * groups), (c.arg(0),), weights, "conv",
+            kernel_size=same_or_tuple(kernel), **settings,
+            bias=None if c.has(2) else False, dtype=dtype_argument(c.dtype(0)),
+        )  # fmt: skip
+        return
+    named = "".join(f", {name}={text}" for name, text in settings.items() if text is not None)
+    bias = f", {c.arg(2)}" if c.has(2) else ""
+    c.emit(f"F.conv_transpose{space}d({c.arg(0)}, {c.arg(1)}{bias}{named}){cut}")
+
+
+def _cut(c: Context, space: int, kernel: Sequence[int], strides: Sequence[int],
+         dilations: Sequence[int], more: Sequence[int]) -> list[int]:  # fmt: skip
+    """What is cut off before and behind, by ONNX's formula for ``output_shape``."""
+    wanted, how = c.attr("output_shape"), c.attr("auto_pad", "NOTSET")
+    if wanted is None and how in ("NOTSET", "VALID"):
+        return c.attr("pads") or [0] * (2 * space)
+    sizes = (c.shape(0) or [])[2:]
+    before, behind = [], []
+    for axis in range(space):
+        size = sizes[axis]
+        if not isinstance(size, int):
+            raise Refused("its borders hang on a size that is free", "fix it (--dim)")
+        reach = (kernel[axis] - 1) * dilations[axis] + 1
+        out = wanted[-space:][axis] if wanted is not None else size * strides[axis]
+        whole = strides[axis] * (size - 1) + more[axis] + reach - out
+        half = whole // 2
+        first = half if how == "SAME_UPPER" else whole - half
+        before.append(first)
+        behind.append(whole - first)
+    return before + behind

@@ -1,0 +1,34 @@
+"""What is known of PyTorch's code as a target without its code."""
+
+from __future__ import annotations
+
+from converter.protocols.spec import TargetSpec
+from emitters.pytorch.request import HEADING
+
+_FOLDING = ("cleanup", "ort-basic", "onnxscript", "fuse-convolution", "onnxsim", "onnxslim")
+"""What folds a BatchNormalization into the layer before it, or leaves a Dropout out."""
+
+_FLOATS = (
+    "layers compute in floats, and integers are another model's",
+    "Use fp16, or convert what you trained to a target that has it.",
+)
+
+SPECS = {
+    "pytorch": TargetSpec(
+        precisions=("fp32", "fp16"),
+        lacks={
+            "bf16": ("model.to(torch.bfloat16) makes it of fp32's", "Use fp32."),
+            **dict.fromkeys(
+                (
+                    *("int8", "int16x8", "int8-dynamic", "int8-weights", "int4-weights"),
+                    *("palettized", "fp16+int8-weights", "fp16+int4-weights", "fp16+palettized"),
+                ),
+                _FLOATS,
+            ),
+        },
+        extra="torch",
+        packages=("torch",),
+        options=(HEADING,),
+        passes_left_out={"trainable": _FOLDING},
+    )
+}
