@@ -14,6 +14,7 @@ from converter.ir.model import Model
 from converter.options.request import Request
 from converter.protocols.emitter import Artifact, Emitter
 from converter.runtime.session import Session
+from emitters.openvino.scheme import OPENVINO
 from emitters.openvino.spec import SPECS
 
 if TYPE_CHECKING:
@@ -29,17 +30,22 @@ _ROUNDS = (
 _NARROWS = "its CPU computes integers in 32 bits, float64 in float32"
 
 
-def assumed(model: Model) -> list[str]:
-    """What its user has to know."""
+def assumed(model: Model, precision: str) -> list[str]:
+    """What its user has to know; of bfloat16 once."""
     wide = sorted({spec.dtype for spec in model.inputs} & {"int64", "uint32", "uint64", "float64"})
-    return [_ROUNDS, *([f"{_NARROWS} (inputs of {', '.join(wide)})"] if wide else [])]
+    rounds = [_ROUNDS] if precision == "fp32" else []
+    return [*rounds, *([f"{_NARROWS} (inputs of {', '.join(wide)})"] if wide else [])]
 
 
 class OpenvinoEmitter(Emitter, spec=SPECS["openvino"]):
     """Writes ``model.xml`` and ``model.bin``."""
 
     name = "openvino"
+    scheme = OPENVINO
+    texts = False
     lowers = True
+    tells = True
+    packs = True
 
     def unsupported(
         self, model: Model, request: Request, *, simplified: bool = True
@@ -99,17 +105,53 @@ class OpenvinoEmitter(Emitter, spec=SPECS["openvino"]):
             "bytes": sum(file.stat().st_size for file in files),
             "sha256": {file.name: file_digest(file) for file in files},
             "operators": operators,
-            "assumes": assumed(model),
+            "assumes": assumed(model, precision),
         }
         return Artifact(self.name, precision, path, files, details)
 
+    def pack(
+        self, artifact: Artifact, model: Model, shipped: Shipped, request: Request
+    ) -> Sequence[str]:
+        """Writes samples, what the source gave for them, ``usage.py``, ``selftest.py`` and a README
+        around it.
+
+        Raises:
+            OSError: The folder can't be written.
+        """
+        from emitters.openvino.packing import pack
+
+        return pack(artifact, model, shipped, request)
+
     def sniff(self, path: Path) -> bool:
-        return False
+        """Whether it is an IR of ours, by its first element and what lies beside it."""
+        if path.suffix != ".xml" or not path.with_suffix(".bin").is_file():
+            return False
+        with path.open("rb") as file:
+            return b"<net " in file.read(256)
+
+    def tell(self, path: Path) -> Mapping[str, Any]:
+        """What is in a file.
+
+        Raises:
+            ModelError: It is damaged.
+        """
+        from emitters.openvino.contents import told
+
+        return told(path)
 
     def contents(self, artifact: Artifact, request: Request, sizes: Mapping[str, int]) -> Contents:
-        raise NotImplementedError
+        """What the IR's operators compute in, and what its weights are stored in."""
+        from emitters.openvino.contents import contents_of
+
+        return contents_of(artifact.path, sizes)
 
     def open(self, artifact: Artifact, request: Request, *, frugal: bool = False) -> Session:
+        """The IR in OpenVINO's engine, on the CPU, with float32 computed as it is.
+
+        Raises:
+            ModelError: OpenVINO refuses the file.
+            DependencyError: OpenVINO isn't installed.
+        """
         from emitters.openvino.session import OpenvinoSession
 
         return OpenvinoSession(artifact.path, request)

@@ -1,12 +1,13 @@
 """What OpenVINO's conversion gives, so that its CPU computes what ONNX says.
 
 - ``TopK`` takes the lower of two indices of one value where it is ``stable``; by itself any.
-- ``NonMaxSuppression`` drops boxes whose overlap *is* the threshold; ONNX, what is above it. The next
-  float is the same question.
+- ``NonMaxSuppression`` drops boxes whose overlap *is* the threshold; ONNX, what is above it. The
+  next float is the same question.
 - ``ReduceMax`` of nothing but minus infinity is -3.4e38 (seen in 2026.4): attention asks so
   whether all of a row is masked.
 - ``Tile`` of four axes and more with repeats that aren't constant gives what lay in memory (seen in
   2026.4): a Broadcast between two Reshapes is the same.
+- Weights that came in 8 bits and need 4 are packed: ONNX of our opset has no such integers.
 - An input that no operator takes is dropped, and put back: clients give it.
 """
 
@@ -21,6 +22,9 @@ from converter.ir.model import TensorSpec
 from emitters.openvino.engine import engine
 
 _ASKS = ("Equal", "NotEqual", "IsInf")
+_FEW = 1024
+"""Weights below which none are stored in fewer bits."""
+
 _HANDS_ON = ("Convert", "ConvertLike", "Identity")
 
 
@@ -119,7 +123,7 @@ def _largest(node: Any) -> None:
     kind = data.get_element_type()
     if node.input_value(1).get_node().get_type_name() != "Constant":
         return
-    if not kind.is_real() or not (_is_asked(node.output(0)) or 0 in _sizes(data)):
+    if not kind.is_real() or not _is_asked(node.output(0)):
         return
     users = list(node.output(0).get_target_inputs())
     least = ops.constant(np.array(-np.inf, np.float32), kind)
@@ -143,11 +147,6 @@ def _is_asked(output: Any) -> bool:
     )
 
 
-def _sizes(output: Any) -> list[int]:
-    shape = output.get_partial_shape()
-    return [] if shape.rank.is_dynamic else [d.get_length() for d in shape if d.is_static]
-
-
 def _tile(node: Any) -> None:
     ops, data, repeats = engine().opset15, node.input_value(0), node.input_value(1)
     rank = data.get_partial_shape().rank
@@ -167,4 +166,27 @@ def _tile(node: Any) -> None:
     _replace(node, made)
 
 
-_MENDED = {"NonMaxSuppression": _suppression, "ReduceMax": _largest, "Tile": _tile, "TopK": _top}
+def _pack(node: Any) -> None:
+    """Of an int8 constant that is cast to floats, and so has scales."""
+    openvino, users = engine(), node.output(0).get_target_inputs()
+    casts = all(user.get_node().get_type_name() == "Convert" for user in users)
+    if node.get_element_type() != openvino.Type.i8 or not casts or node.get_byte_size() < _FEW:
+        return
+    data = node.get_data()
+    if data.size % 2 or data.min() < -8 or data.max() > 7:
+        return
+    flat = data.reshape(-1).view(np.uint8) & 15
+    packed = openvino.Tensor(
+        flat[::2] | flat[1::2] << 4, node.get_output_shape(0), openvino.Type.i4
+    )
+    made = openvino.op.Constant(packed)
+    _replace(node, made)
+
+
+_MENDED = {
+    "Constant": _pack,
+    "NonMaxSuppression": _suppression,
+    "ReduceMax": _largest,
+    "Tile": _tile,
+    "TopK": _top,
+}

@@ -142,11 +142,23 @@ def _nms(node: onnx_ir.Node) -> str | None:
 
 
 def _largest(node: onnx_ir.Node) -> str | None:
-    data, axes = node.inputs[0], node.inputs[1] if len(node.inputs) > 1 else None
-    empty = data is not None and data.shape is not None and 0 in data.shape
-    if not empty or axes is None or constant_tensor(axes) is not None:
-        return None
-    return "OpenVINO's largest of nothing is -3.4e38 where axes aren't constant"
+    data = node.inputs[0]
+    held = constant_tensor(data)
+    shape = held.shape if held is not None else data.shape if data is not None else None
+    empty = shape is not None and 0 in shape
+    return "OpenVINO's largest of nothing isn't minus infinity" if empty else None
+
+
+def _cast(node: onnx_ir.Node) -> str | None:
+    types = {value.dtype for value in (node.inputs[0], node.outputs[0]) if value is not None}
+    doubles = DataType.DOUBLE in types and len(types) > 1
+    return "OpenVINO's CPU has no float64, and infinities in it become numbers" if doubles else None
+
+
+def _dropout(node: onnx_ir.Node) -> str | None:
+    value = node.inputs[0]
+    given = value is not None and value.is_graph_input()
+    return "OpenVINO's conversion calls the input as it calls the output" if given else None
 
 
 def _lacks(node: onnx_ir.Node) -> str:
@@ -156,6 +168,9 @@ def _lacks(node: onnx_ir.Node) -> str:
 _RULES: Mapping[str, Callable[[onnx_ir.Node], str | None]] = {
     **dict.fromkeys(_LACKING, _lacks),
     "AveragePool": _pool,
+    "Cast": _cast,
+    "CastLike": _cast,
+    "Dropout": _dropout,
     "DynamicQuantizeLinear": lambda node: _DIVIDES,
     "GridSample": _grid,
     "LSTM": _lstm,

@@ -71,8 +71,10 @@ def _unconverted(said: str, model: Model) -> Iterator[Unsupported]:
             yield Unsupported(node.name or "", op, "OpenVINO has no such operator", _REMEDY)
     for op, message in _FAILED.findall(said):
         lines = [line.strip() for line in message.splitlines() if line.strip()]
-        node = _NODE.search(message)
-        yield Unsupported(node[1] if node else "", op, f"OpenVINO refuses it: {lines[-1]}", _REMEDY)
+        place = _NODE.search(message)
+        yield Unsupported(
+            place[1] if place else "", op, f"OpenVINO refuses it: {lines[-1]}", _REMEDY
+        )
 
 
 def _untaken(model: Any) -> Iterator[Unsupported]:
