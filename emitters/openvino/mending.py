@@ -7,7 +7,8 @@
   whether all of a row is masked.
 - ``Tile`` of four axes and more with repeats that aren't constant gives what lay in memory (seen in
   2026.4): a Broadcast between two Reshapes is the same.
-- Weights that came in 8 bits and need 4 are packed: ONNX of our opset has no such integers.
+- Blocks of weights that came in 8 bits and need 4 are packed: ONNX of our opset has no such
+  integers.
 - An input that no operator takes is dropped, and put back: clients give it.
 """
 
@@ -167,20 +168,45 @@ def _tile(node: Any) -> None:
 
 
 def _pack(node: Any) -> None:
-    """Of an int8 constant that is cast to floats, and so has scales."""
-    openvino, users = engine(), node.output(0).get_target_inputs()
-    casts = all(user.get_node().get_type_name() == "Convert" for user in users)
-    if node.get_element_type() != openvino.Type.i8 or not casts or node.get_byte_size() < _FEW:
+    """Of an int8 constant that has scales: a number for each row, of which a Reshape makes blocks.
+
+    The engine takes blocks of 4 bits rightly where they are an axis of their own (2026.4).
+    """
+    openvino, chain = engine(), _chain(node)
+    if node.get_element_type() != openvino.Type.i8 or node.get_byte_size() < _FEW or not chain:
         return
-    data = node.get_data()
-    if data.size % 2 or data.min() < -8 or data.max() > 7:
+    data, (scaled, scales, made) = node.get_data(), chain
+    block = data.shape[1]
+    if made[1] % block or data.min() < -8 or data.max() > 7:
         return
+    shape = [made[0], made[1] // block, block]
     flat = data.reshape(-1).view(np.uint8) & 15
-    packed = openvino.Tensor(
-        flat[::2] | flat[1::2] << 4, node.get_output_shape(0), openvino.Type.i4
-    )
-    made = openvino.op.Constant(packed)
-    _replace(node, made)
+    pairs = openvino.Tensor(flat[::2] | flat[1::2] << 4, shape, openvino.Type.i4)
+    _replace(node, openvino.op.Constant(pairs, False))
+    numbers = scales.get_data().reshape([*shape[:2], 1])
+    for user in scales.output(0).get_target_inputs():
+        if user.get_node().get_name() == scaled.get_name():
+            user.replace_source_output(openvino.opset15.constant(numbers).output(0))
+
+
+def _chain(node: Any) -> tuple[Any, Any, list[int]] | None:
+    """Of a constant of rows that are cast, multiplied with scales and reshaped to two axes: what
+    multiplies, its scales, and those axes."""
+    found = [node]
+    for kind in ("Convert", "Multiply", "Reshape"):
+        users = list(found[-1].output(0).get_target_inputs())
+        if len(users) != 1 or users[0].get_node().get_type_name() != kind:
+            return None
+        found.append(users[0].get_node())
+    shapes = [each.output(0).get_partial_shape() for each in (node, found[-1])]
+    if any(shape.is_dynamic or len(shape) != 2 for shape in shapes):
+        return None
+    values = [found[2].input_value(index).get_node() for index in range(2)]
+    scales = [value for value in values if value.get_type_name() == "Constant"]
+    rows = next(iter(node.get_output_shape(0)))
+    if len(scales) != 1 or list(scales[0].get_output_shape(0)) != [rows, 1]:
+        return None
+    return found[2], scales[0], list(found[-1].get_output_shape(0))
 
 
 _MENDED = {

@@ -26,6 +26,9 @@ _LACKING = frozenset(
 )  # fmt: skip
 """Operators without a conversion that can be written as others, or as ONNX defines them."""
 
+_REWRITES = {key: rewrite for key, rewrite in REWRITES.items() if key != "ReduceMax"}
+"""What a ReduceMax of nothing would be else has the same end."""
+
 _REMEDY = "use --to onnx, or cut it out"
 _DIVIDES = (
     "OpenVINO divides by what isn't constant as a product with 1 / y, and what is rounded then can "
@@ -69,13 +72,13 @@ class Legalize(LegalizingPass):
     def chain(self, model: onnx_ir.Model) -> None:
         """Operators written out as ONNX defines them, and the rewrites."""
         self.write_out(
-            model, lambda node: node.op_type in _LACKING and key_of(node) not in REWRITES
+            model, lambda node: node.op_type in _LACKING and key_of(node) not in _REWRITES
         )
-        self.legalize(model, self.legal)
+        self.legalize(model, self.legal, _REWRITES)
 
 
 def _can_be_other(node: onnx_ir.Node) -> bool:
-    return key_of(node) in REWRITES or (node.op_type in _LACKING and is_defined(node.op_type, 20))
+    return key_of(node) in _REWRITES or (node.op_type in _LACKING and is_defined(node.op_type, 20))
 
 
 def _resize(node: onnx_ir.Node) -> str | None:

@@ -18,6 +18,6 @@ OPENVINO = Scheme(
 )
 """OpenVINO ("Low Precision Transformations" of its documentation): uint8 activations with any zero
 point, int8 weights for each output channel, biases in float; inputs of weighted operators
-quantized, outputs not by themselves; of a residual Add only the skip connection, so that the convolution
-before it takes the Add in.
+quantized, outputs not by themselves; of a residual Add only the skip connection, so that the
+convolution before it takes the Add in.
 """

@@ -22,7 +22,11 @@ BORDERS = ("modelyard", "borders")
 """Where an IR of ours has names and shapes of its inputs and outputs, as JSON."""
 
 TYPES = {
-    **{f"{kind[0]}{bits}": f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)},
+    **{
+        f"{kind[0]}{bits}": f"{kind}{bits}"
+        for kind in ("int", "uint")
+        for bits in (4, 8, 16, 32, 64)
+    },
     **{f"f{bits}": f"float{bits}" for bits in (16, 32, 64)},
     "bf16": "bfloat16",
     "boolean": "bool",
