@@ -14,7 +14,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Container, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ import numpy as np
 from converter.ir.model import TensorSpec
 from emitters.openvino.engine import engine
 
+_COUNTED = re.compile(r"_\d+$")
 _ASKS = ("Equal", "NotEqual", "IsInf")
 _FEW = 1024
 """Weights below which none are stored in fewer bits."""
@@ -38,6 +40,17 @@ def mend(model: Any) -> None:
         if rewrite is not None:
             rewrite(node)
     model.validate_nodes_and_infer_types()
+
+
+def number(model: Any, known: Container[str]) -> None:
+    """Names what has no name of the source's by its place: OpenVINO counts all that a process
+    made, and bytes would be others in each."""
+    for index, node in enumerate(model.get_ordered_ops()):
+        name = node.get_friendly_name()
+        if name not in known and _COUNTED.search(name):
+            node.set_friendly_name(f"{node.get_type_name()}:{index}")
+        for body in bodies(node):
+            number(body, known)
 
 
 def bodies(node: Any) -> list[Any]:

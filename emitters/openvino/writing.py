@@ -12,7 +12,7 @@ from typing import Any
 from converter.errors import Unsupported, UnsupportedError
 from converter.ir.model import Model
 from emitters.openvino.engine import engine, words
-from emitters.openvino.mending import bodies, mend, put_back
+from emitters.openvino.mending import bodies, mend, number, put_back
 from emitters.openvino.session import BORDERS, TYPES
 
 _RULELESS = re.compile(r"No conversion rule found for operations: (.+)")
@@ -37,6 +37,7 @@ def write(model: Model, path: Path) -> int:
             side: [(spec.name, spec.shape) for spec in specs]
             for side, specs in (("inputs", model.inputs), ("outputs", model.outputs))
         }
+        number(made, set(_names(model)))
         made.set_rt_info(json.dumps(borders), list(BORDERS))
         # External weights are mapped from the folder: it is there until they are written.
         engine().save_model(made, path, compress_to_fp16=False)
@@ -52,6 +53,13 @@ def _converted(plain: Path, model: Model) -> Any:
     if items := list(_untaken(made)):
         raise _refused(items)
     return put_back(made, model.inputs, {ours: theirs for theirs, ours in TYPES.items()})
+
+
+def _names(model: Model) -> Iterator[str]:
+    for node in model.nodes():
+        yield from (value.name or "" for value in node.outputs)
+        yield node.name or ""
+    yield from (spec.name for spec in model.inputs)
 
 
 def _refused(items: Sequence[Unsupported | str]) -> UnsupportedError:

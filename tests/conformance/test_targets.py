@@ -14,6 +14,7 @@ TARGETS = [
     ("tflite", "ai_edge_litert", 1_260, 1),  # of the cases that ONNX Runtime itself passes
     ("coreml", "coremltools", 1_230, 1),  # of these too
     ("tensorrt-rtx", "tensorrt_rtx", 155, 8),  # one in eight: a case is two processes
+    ("openvino", "openvino", 150, 8),  # of the cases that ONNX Runtime itself passes
 ]
 """A target, its library, how many cases it takes at least, and one case in so many."""
 
