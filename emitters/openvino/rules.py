@@ -49,6 +49,10 @@ def why(node: onnx_ir.Node) -> str | None:
 
 def refusals(model: onnx_ir.Model) -> Iterator[Unsupported]:
     """All that stays otherwise, once what can be rewritten is."""
+    for value in model.graph.outputs:
+        if value.is_graph_input():
+            why_not = "it is an input as it is, and OpenVINO's conversion makes two inputs of it"
+            yield Unsupported(value.name or "", "output", why_not, "leave that output out")
     for node in all_nodes(model):
         if (reason := why(node)) is not None:
             known = node.meta.get(WHY)
@@ -158,6 +162,11 @@ def _cast(node: onnx_ir.Node) -> str | None:
     return "OpenVINO's CPU has no float64, and infinities in it become numbers" if doubles else None
 
 
+def _transposed(node: onnx_ir.Node) -> str | None:
+    same = node.attributes.get_string("auto_pad", "NOTSET").startswith("SAME")
+    return "OpenVINO's padding of transposed convolutions by auto_pad is another" if same else None
+
+
 def _dropout(node: onnx_ir.Node) -> str | None:
     value = node.inputs[0]
     given = value is not None and value.is_graph_input()
@@ -173,10 +182,13 @@ _RULES: Mapping[str, Callable[[onnx_ir.Node], str | None]] = {
     "AveragePool": _pool,
     "Cast": _cast,
     "CastLike": _cast,
+    "ConvTranspose": _transposed,
     "Dropout": _dropout,
     "DynamicQuantizeLinear": lambda node: _DIVIDES,
     "GridSample": _grid,
+    "If": lambda node: "OpenVINO's CPU gives what lies in memory for results of some branches",
     "LSTM": _lstm,
+    "LpNormalization": lambda node: "OpenVINO adds to the norm that it divides by",
     "MaxPool": _pool,
     "NonMaxSuppression": _nms,
     "Pad": _pad,

@@ -71,7 +71,7 @@ def test_every_precision_packed_and_the_same_twice(tmp_path: Path) -> None:
     assert found["fp32"]["computes"] == {"float32": 1.0}
     assert found["fp16"]["computes"] == {"float16": 1.0} and found["fp16"]["stored_share"] > 0.99
     assert found["int8"]["computes"] == {"int8": 1.0}
-    assert found["int8-weights"]["stored_share"] > 0.8
+    assert found["int8-weights"]["stored_share"] > 0.7
     assert found["fp16"]["bytes"] < found["fp32"]["bytes"]
     assert str(tmp_path) not in (one / "model.xml").read_text()
     for script in ("selftest.py", "usage.py"):
