@@ -69,13 +69,15 @@ class VersionedServer(Server):
         notes = self.decided(served)
         try:
             (path / str(asked.version)).mkdir(parents=True)
-            self.write(served, path)
-            notes += self._surround(served, path, notes)
+            self.write(served, path, model)
+            notes += self._surround(served, path, notes, self.readme(served, model))
         except OSError as error:
             raise from_os_error(error, f"writing the {self.name} package") from error
         return Packaged(self.name, path, self.details(served), notes)
 
-    def _surround(self, served: Served, path: Path, notes: Sequence[str]) -> list[str]:
+    def _surround(
+        self, served: Served, path: Path, notes: Sequence[str], readme: Readme
+    ) -> list[str]:
         """Samples, clients, a self-test and a README; what was decided on them."""
         return Package(
             name=served.name,
@@ -89,11 +91,11 @@ class VersionedServer(Server):
             shipped=served.shipped,
             request=served.request,
             runs=self.wire(served),
-            readme=replace(self.readme(served), notes=notes),
+            readme=replace(readme, notes=notes),
         ).write(path)
 
     @abstractmethod
-    def write(self, served: Served, path: Path) -> None:
+    def write(self, served: Served, path: Path, model: Model) -> None:
         """Puts the artifact into its version's folder, and writes the configuration."""
 
     @abstractmethod
@@ -105,7 +107,7 @@ class VersionedServer(Server):
         """How it is asked."""
 
     @abstractmethod
-    def readme(self, served: Served) -> Readme:
+    def readme(self, served: Served, model: Model) -> Readme:
         """What the README says of the server."""
 
     def decided(self, served: Served) -> list[str]:

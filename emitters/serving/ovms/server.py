@@ -10,6 +10,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from converter.ir.model import Model
 from emitters.openvino.engine import SETTINGS
 from emitters.packaging import Readme, Wire
 from emitters.serving.files import place_artifact
@@ -51,7 +52,7 @@ class OvmsServer(VersionedServer, spec=SPECS["ovms"]):
     def file(self, served: Served) -> str:
         return served.file
 
-    def write(self, served: Served, path: Path) -> None:
+    def write(self, served: Served, path: Path, model: Model) -> None:
         place_artifact(served.artifact, path / str(served.request.version))
         text = json.dumps(config_of(served), indent=2, ensure_ascii=False) + "\n"
         (path / CONFIG).write_text(text, encoding="utf-8")
@@ -63,7 +64,7 @@ class OvmsServer(VersionedServer, spec=SPECS["ovms"]):
         path, url = f"/v2/models/{served.name}", "http://127.0.0.1:8000"
         return Wire("v2", url, f"{path}/infer", f"{path}/ready", grpc="127.0.0.1:9000")
 
-    def readme(self, served: Served) -> Readme:
+    def readme(self, served: Served, model: Model) -> Readme:
         files = [(CONFIG, "the server's configuration"), (f"{served.request.version}/", "the IR")]
         start = _START.format(name=served.name)
         return Readme(_INSTALL, start, _LOAD, "", _SCALE, _TLS, files)
