@@ -29,14 +29,14 @@ HERE = Path(__file__).parent
 
 def predict(inputs, address="127.0.0.1:8500", timeout=60):
     """Outputs by name, of arrays by name."""
-    request = predict_pb2.PredictRequest()
-    request.model_spec.name = {name!r}
-    request.model_spec.signature_name = {signature!r}
+    query = predict_pb2.PredictRequest()
+    query.model_spec.name = {name!r}
+    query.model_spec.signature_name = {signature!r}
     for name, array in inputs.items():
-        request.inputs[name].CopyFrom(tf.make_tensor_proto(array))
+        query.inputs[name].CopyFrom(tf.make_tensor_proto(array))
     with grpc.insecure_channel(address) as channel:
         stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
-        answer = stub.Predict(request, timeout)
+        answer = stub.Predict(query, timeout)
     return {{name: tf.make_ndarray(tensor) for name, tensor in answer.outputs.items()}}
 
 

@@ -123,7 +123,8 @@ class TensorFlowServing(VersionedServer, spec=SPECS["tfserving"]):
 
     def details(self, served: Served) -> dict[str, Any]:
         found = super().details(served)
-        return {**found, "max_batch": served.max_batch, "dynamic_batching": served.batched}
+        joins = served.max_batch > 1 and served.request.dynamic_batching
+        return {**found, "max_batch": served.max_batch, "dynamic_batching": joins}
 
 
 def config_of(served: Served) -> str:
