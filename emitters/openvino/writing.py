@@ -18,6 +18,10 @@ from emitters.openvino.session import BORDERS, TYPES
 _RULELESS = re.compile(r"No conversion rule found for operations: (.+)")
 _FAILED = re.compile(r"^-- (\w+)-\d+ with a message:\n(.*?)(?=^-- |^Summary:|\Z)", re.M | re.S)
 _NODE = re.compile(r"ONNX node '<Node\(\w+\): (.*?)>'")
+_LARGE = 1 << 20
+"""Bytes of weights from which OpenVINO maps them from a file beside the ONNX file: that is quicker
+to write and to read."""
+
 _REMEDY = "use --to onnx, or replace it with other operators"
 
 
@@ -31,7 +35,7 @@ def write(model: Model, path: Path) -> int:
     """
     with tempfile.TemporaryDirectory(prefix="modelyard-") as aside:
         plain = Path(aside) / "model.onnx"
-        model.save(plain)
+        model.save(plain, external=model.weight_bytes() > _LARGE or None)
         made = _converted(plain, model)
         borders = {
             side: [(spec.name, spec.shape) for spec in specs]
