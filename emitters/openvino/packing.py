@@ -23,9 +23,8 @@ _UNLOAD = """Let go of the compiled model."""
 _SCALE = """`INFERENCE_NUM_THREADS` are the cores of one run; `PERFORMANCE_HINT` `THROUGHPUT` makes
 streams for several runs at once, each by an inference request of its own."""
 
-_TLS = """Nothing of the model or its inputs is sent anywhere. OpenVINO's Python package tells its
-maker that it was imported, unless `opt_in_out --opt_out` was run or `openvino-telemetry` is
-uninstalled."""
+_TLS = """Nothing is sent anywhere by `usage.py` and `selftest.py`. Elsewhere, OpenVINO's Python
+package tells its maker that it was imported, unless `opt_in_out --opt_out` was run."""
 
 
 def pack(artifact: Artifact, model: Model, shipped: Shipped, request: Request) -> list[str]:
