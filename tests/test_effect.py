@@ -14,7 +14,7 @@ from converter.options.request import Request, group, option_of, options
 from converter.options.unused_options import CONDITIONS, without_effect
 from tests.acceptance.cli import command, small_cnn
 
-DELAY = "--queue-delay (for kserve, litserve, mlserver, rayserve, torchserve, triton)"
+DELAY = "--queue-delay (for kserve, litserve, mlserver, rayserve, tfserving, torchserve, triton)"
 
 
 def _named(images: bool = False, format: str = "onnx", **options: Any) -> list[str]:

@@ -135,7 +135,6 @@ class Keywords(TypedDict, total=False):
     plugins: Text | Sequence[Text]
     replica_cpus: float
     target_ongoing_requests: int
-    trainable: bool
     submodule: Text | None
     ort_optimization: Literal["basic", "extended", "all"]
     reduce_range: bool

@@ -27,6 +27,7 @@ with 1 where it isn't, with 2 where nothing could be compared. Written by Modely
 _NEEDS = {
     "on_litert": " and ai-edge-litert",
     "on_onnxruntime": " and onnxruntime",
+    "on_openvino": " and openvino",
     "on_coreml": ", pillow and coremltools, on a Mac",
     "on_pytorch": " and torch",
     "over_http": "",

@@ -15,6 +15,7 @@ TARGETS = [
     ("coreml", "coremltools", 1_230, 1),  # of these too
     ("pytorch", "torch", 155, 8),  # of these too; one in eight: torch is a process of its own
     ("tensorrt-rtx", "tensorrt_rtx", 155, 8),  # one in eight: a case is two processes
+    ("openvino", "openvino", 150, 8),  # of the cases that ONNX Runtime itself passes
 ]
 """A target, its library, how many cases it takes at least, and one case in so many."""
 

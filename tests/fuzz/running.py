@@ -20,6 +20,8 @@ CHECKS: dict[str, Check] = {
     "tflite-raw": partial(check_target, "tflite", simplify=False),
     "coreml": partial(check_target, "coreml", simplify=True),
     "coreml-raw": partial(check_target, "coreml", simplify=False),
+    "openvino": partial(check_target, "openvino", simplify=True),
+    "openvino-raw": partial(check_target, "openvino", simplify=False),
     "int8": check_int8,
 }
 """Every check by its name; a target's, of the model as it was read (raw) and simplified."""

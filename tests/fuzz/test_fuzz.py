@@ -36,7 +36,7 @@ def test_nothing_is_found_in_the_passes(start: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("target", "seeds"), [
     *(("tflite", range(100, 114)), ("tflite-raw", range(200, 208)), ("coreml", range(300, 310))),
-    *(("coreml-raw", range(402, 408)), ("int8", range(500, 508))),
+    *(("coreml-raw", range(402, 408)), ("int8", range(500, 508)), ("openvino", range(600, 605))),
 ])  # fmt: skip
 def test_nothing_is_found_in_what_targets_run(target: str, seeds: range) -> None:
     require_nothing_found(target, seeds)

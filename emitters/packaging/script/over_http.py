@@ -195,10 +195,10 @@ def plain_outputs(facts: Mapping[str, Any], found: Any) -> dict[str, Any]:
     """Arrays of nested lists, in the model's types: JSON has none."""
     key = facts["wire"]["outputs"]
     types = {item["name"]: item["dtype"] for item in facts["outputs"]}
-    if key == "*":
-        found = dict.fromkeys(types, found)
-    elif key:
+    if key not in ("", "*"):
         found = found[key]
+    if not isinstance(found, Mapping):  # the only output's values
+        found = dict.fromkeys(types, found)
     return {
         name: np.array(values, _numpy_type(types.get(name, "float64")))
         for name, values in found.items()

@@ -1,0 +1,1 @@
+"""OpenVINO's intermediate representation: ``model.xml`` and ``model.bin``."""

@@ -1,0 +1,222 @@
+"""What OpenVINO has otherwise than ONNX, or not at all: by operator, as ONNX has it.
+
+Some of it is written in other operators (:class:`Legalize`), the rest is refused. Found by the
+official node tests; OpenVINO's own conversion refuses the rest (:mod:`emitters.openvino.writing`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+import numpy as np
+import onnx_ir
+from onnx_ir import DataType
+
+from converter.errors import Unsupported
+from converter.ir.definitions import is_defined
+from converter.ir.edit import all_nodes, constant, constant_tensor, is_op
+from converter.ir.refused import Refused
+from converter.passes.legalize import REWRITES, WHY
+from converter.passes.legalize.builder import key_of
+from converter.passes.legalize.chain import LegalizingPass
+
+_LACKING = frozenset(
+    {"AffineGrid", "CenterCropPad", "DeformConv", "Det", "MaxUnpool", "MelWeightMatrix",
+     "NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"}
+)  # fmt: skip
+"""Operators without a conversion that can be written as others, or as ONNX defines them."""
+
+_REWRITES = {key: rewrite for key, rewrite in REWRITES.items() if key != "ReduceMax"}
+"""What a ReduceMax of nothing would be else has the same end."""
+
+_REMEDY = "use --to onnx, or cut it out"
+_DIVIDES = (
+    "OpenVINO divides by what isn't constant as a product with 1 / y, and what is rounded then can "
+    "be another number"
+)
+_WIDE = (DataType.INT64, DataType.UINT32, DataType.UINT64)
+_SATURATES_RIGHTLY = ("Clip", "Max", "Min", "Slice")
+_NARROW = np.iinfo(np.int32)
+
+
+def why(node: onnx_ir.Node) -> str | None:
+    """What OpenVINO would do otherwise of a node; None where it takes it."""
+    if node.domain not in ("", "ai.onnx"):
+        return None
+    rule = _RULES.get(node.op_type)
+    return (rule and rule(node)) or _text(node) or _wide(node)
+
+
+def refusals(model: onnx_ir.Model) -> Iterator[Unsupported]:
+    """All that stays otherwise, once what can be rewritten is."""
+    for value in model.graph.outputs:
+        if value.is_graph_input():
+            why_not = "it is an input as it is, and OpenVINO's conversion makes two inputs of it"
+            yield Unsupported(value.name or "", "output", why_not, "leave that output out")
+    for node in all_nodes(model):
+        if (reason := why(node)) is not None:
+            known = node.meta.get(WHY)
+            hint = known.hint if isinstance(known, Refused) else ""
+            yield Unsupported(node.name or "", node.op_type, reason, hint or _REMEDY)
+
+
+class Legalize(LegalizingPass):
+    """Brings a model to what OpenVINO computes as ONNX says."""
+
+    name = "legalize:openvino"
+
+    def legal(self, node: onnx_ir.Node) -> bool:
+        """Whether OpenVINO takes it as it is."""
+        return why(node) is None
+
+    def wanted(self, graph: onnx_ir.Model) -> bool:
+        """Whether there is anything to rewrite."""
+        return any(_can_be_other(node) and not self.legal(node) for node in all_nodes(graph))
+
+    def chain(self, model: onnx_ir.Model) -> None:
+        """Operators written out as ONNX defines them, and the rewrites."""
+        self.write_out(
+            model, lambda node: node.op_type in _LACKING and key_of(node) not in _REWRITES
+        )
+        self.legalize(model, self.legal, _REWRITES)
+
+
+def _can_be_other(node: onnx_ir.Node) -> bool:
+    return key_of(node) in _REWRITES or (node.op_type in _LACKING and is_defined(node.op_type, 20))
+
+
+def _resize(node: onnx_ir.Node) -> str | None:
+    told = {name: item.value for name, item in node.attributes.items()}
+    way = told.get("coordinate_transformation_mode", "half_pixel")
+    if way in ("tf_crop_and_resize", "half_pixel_symmetric"):
+        return f"OpenVINO has no coordinates {way}"
+    if told.get("antialias"):
+        return "OpenVINO's antialiasing has other weights"
+    if told.get("exclude_outside") and told.get("mode") == "cubic":
+        return "OpenVINO's cubic weights count what is outside"
+    if told.get("keep_aspect_ratio_policy", "stretch") != "stretch":
+        return "OpenVINO doesn't keep aspect ratios"
+    return None
+
+
+def _pool(node: onnx_ir.Node) -> str | None:
+    """Where ONNX leaves out a last window that begins in the padding, and OpenVINO may not."""
+    attributes = node.attributes
+    if not attributes.get_int("ceil_mode", 0):
+        return None
+    kernel = attributes.get_ints("kernel_shape")
+    ones, zeros = [1] * len(kernel), [0] * 2 * len(kernel)
+    strides, steps = (attributes.get_ints(n, ones) for n in ("strides", "dilations"))
+    ends = attributes.get_ints("pads", zeros)[len(kernel) :]
+    spans = [(size - 1) * step + 1 for size, step in zip(kernel, steps, strict=True)]
+    if all(e + s - 1 < span for e, s, span in zip(ends, strides, spans, strict=True)):
+        return None
+    return "OpenVINO counts a last window that begins in the padding"
+
+
+def _pad(node: onnx_ir.Node) -> str | None:
+    wraps = node.attributes.get_string("mode", "constant") == "wrap"
+    return "OpenVINO has no padding that wraps" if wraps else None
+
+
+def _grid(node: onnx_ir.Node) -> str | None:
+    shape = node.inputs[0].shape if node.inputs[0] is not None else None
+    return "OpenVINO samples 2-D grids alone" if shape is None or len(shape) != 4 else None
+
+
+def _lstm(node: onnx_ir.Node) -> str | None:
+    peeps = len(node.inputs) > 7 and node.inputs[7] is not None
+    return "OpenVINO's LSTM has no peepholes" if peeps else None
+
+
+def _round(node: onnx_ir.Node) -> str | None:
+    value = node.inputs[0]
+    maker = value.producer() if value is not None else None
+    divides = maker is not None and is_op(maker, "Div")
+    by = maker.inputs[1] if divides and maker is not None else None
+    return _DIVIDES if divides and constant_tensor(by) is None else None
+
+
+def _quantize(node: onnx_ir.Node) -> str | None:
+    return None if constant_tensor(node.inputs[1]) is not None else _DIVIDES
+
+
+def _nms(node: onnx_ir.Node) -> str | None:
+    given = node.inputs[3] if len(node.inputs) > 3 else None
+    if given is None or constant_tensor(given) is not None:
+        return None
+    return "OpenVINO drops boxes whose overlap is the threshold, and that isn't constant"
+
+
+def _largest(node: onnx_ir.Node) -> str | None:
+    data = node.inputs[0]
+    held = constant_tensor(data)
+    shape = held.shape if held is not None else data.shape if data is not None else None
+    empty = shape is not None and 0 in shape
+    return "OpenVINO's largest of nothing isn't minus infinity" if empty else None
+
+
+def _cast(node: onnx_ir.Node) -> str | None:
+    types = {value.dtype for value in (node.inputs[0], node.outputs[0]) if value is not None}
+    doubles = DataType.DOUBLE in types and len(types) > 1
+    return "OpenVINO's CPU has no float64, and infinities in it become numbers" if doubles else None
+
+
+def _transposed(node: onnx_ir.Node) -> str | None:
+    same = node.attributes.get_string("auto_pad", "NOTSET").startswith("SAME")
+    return "OpenVINO's padding of transposed convolutions by auto_pad is another" if same else None
+
+
+def _dropout(node: onnx_ir.Node) -> str | None:
+    value = node.inputs[0]
+    given = value is not None and value.is_graph_input()
+    return "OpenVINO's conversion calls the input as it calls the output" if given else None
+
+
+def _lacks(node: onnx_ir.Node) -> str:
+    return "OpenVINO has no such operator"
+
+
+_RULES: Mapping[str, Callable[[onnx_ir.Node], str | None]] = {
+    **dict.fromkeys(_LACKING, _lacks),
+    "AveragePool": _pool,
+    "Cast": _cast,
+    "CastLike": _cast,
+    "ConvTranspose": _transposed,
+    "Dropout": _dropout,
+    "DynamicQuantizeLinear": lambda node: _DIVIDES,
+    "GridSample": _grid,
+    "If": lambda node: "OpenVINO's CPU gives what lies in memory for results of some branches",
+    "LSTM": _lstm,
+    "LpNormalization": lambda node: "OpenVINO adds to the norm that it divides by",
+    "MaxPool": _pool,
+    "NonMaxSuppression": _nms,
+    "Pad": _pad,
+    "QuantizeLinear": _quantize,
+    "ReduceMax": _largest,
+    "Resize": _resize,
+    "Round": _round,
+}
+
+
+def _text(node: onnx_ir.Node) -> str | None:
+    values = [value for value in (*node.inputs, *node.outputs) if value is not None]
+    holds = any(value.dtype == DataType.STRING for value in values)
+    return "OpenVINO's CPU computes nothing of text" if holds else None
+
+
+def _wide(node: onnx_ir.Node) -> str | None:
+    """Whether a constant has integers that 32 bits don't hold, where that counts."""
+    if node.op_type in _SATURATES_RIGHTLY:
+        return None
+    for value in node.inputs:
+        if value is None or value.dtype not in _WIDE:
+            continue
+        held = constant(value)
+        if (
+            held is not None
+            and held.size
+            and (held.max() > _NARROW.max or held.min() < _NARROW.min)
+        ):
+            return "OpenVINO's CPU computes integers in 32 bits, and a constant has more"
+    return None

@@ -1,0 +1,104 @@
+"""An IR made of ONNX by OpenVINO's own conversion."""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from converter.errors import Unsupported, UnsupportedError
+from converter.ir.model import Model
+from emitters.openvino.engine import engine, words
+from emitters.openvino.mending import bodies, mend, number, put_back
+from emitters.openvino.session import BORDERS, TYPES
+
+_RULELESS = re.compile(r"No conversion rule found for operations: (.+)")
+_FAILED = re.compile(r"^-- (\w+)-\d+ with a message:\n(.*?)(?=^-- |^Summary:|\Z)", re.M | re.S)
+_NODE = re.compile(r"ONNX node '<Node\(\w+\): (.*?)>'")
+_LARGE = 1 << 20
+"""Bytes of weights from which OpenVINO maps them from a file beside the ONNX file: that is quicker
+to write and to read."""
+
+_REMEDY = "use --to onnx, or replace it with other operators"
+
+
+def write(model: Model, path: Path) -> int:
+    """Writes ``path``, the XML, and the ``.bin`` beside it; gives the number of operators.
+
+    Raises:
+        UnsupportedError: OpenVINO has no conversion of an operator, or its CPU doesn't take what
+            came of it; all of it is listed.
+        OSError: The folder can't be written.
+    """
+    with tempfile.TemporaryDirectory(prefix="modelyard-") as aside:
+        plain = Path(aside) / "model.onnx"
+        model.save(plain, external=model.weight_bytes() > _LARGE or None)
+        made = _converted(plain, model)
+        borders = {
+            side: [(spec.name, spec.shape) for spec in specs]
+            for side, specs in (("inputs", model.inputs), ("outputs", model.outputs))
+        }
+        number(made, set(_names(model)))
+        made.set_rt_info(json.dumps(borders), list(BORDERS))
+        # External weights are mapped from the folder: it is there until they are written.
+        engine().save_model(made, path, compress_to_fp16=False)
+        return len(made.get_ops())
+
+
+def _converted(plain: Path, model: Model) -> Any:
+    try:
+        made = engine().convert_model(plain)
+    except Exception as error:  # OpConversionFailure and others, with no base but RuntimeError
+        raise _refused(list(_unconverted(str(error), model)) or [words(error)]) from error
+    mend(made)
+    if items := list(_untaken(made)):
+        raise _refused(items)
+    return put_back(made, model.inputs, {ours: theirs for theirs, ours in TYPES.items()})
+
+
+def _names(model: Model) -> Iterator[str]:
+    for node in model.nodes():
+        yield from (value.name or "" for value in node.outputs)
+        yield node.name or ""
+    yield from (spec.name for spec in model.inputs)
+
+
+def _refused(items: Sequence[Unsupported | str]) -> UnsupportedError:
+    listed = [i if isinstance(i, Unsupported) else Unsupported("", "", i, _REMEDY) for i in items]
+    return UnsupportedError(f"openvino can't take {len(listed)} of this model's operators", listed)
+
+
+def _unconverted(said: str, model: Model) -> Iterator[Unsupported]:
+    """What OpenVINO says that it didn't convert."""
+    lacking = {
+        name.rsplit("-", 1)[0] for line in _RULELESS.findall(said) for name in line.split(", ")
+    }
+    for node in model.nodes():
+        name = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
+        if name in lacking or node.op_type in lacking:
+            op = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
+            yield Unsupported(node.name or "", op, "OpenVINO has no such operator", _REMEDY)
+    for op, message in _FAILED.findall(said):
+        lines = [line.strip() for line in message.splitlines() if line.strip()]
+        place = _NODE.search(message)
+        yield Unsupported(
+            place[1] if place else "", op, f"OpenVINO refuses it: {lines[-1]}", _REMEDY
+        )
+
+
+def _untaken(model: Any) -> Iterator[Unsupported]:
+    """What OpenVINO's CPU refuses when it is compiled."""
+    for node in model.get_ordered_ops():
+        for body in bodies(node):
+            yield from _untaken(body)
+        for output in node.outputs():
+            kind, name = node.get_type_name(), node.get_friendly_name()
+            if output.get_partial_shape().rank.is_dynamic and kind != "Constant":
+                why = "OpenVINO's CPU takes no tensors whose number of axes hangs on values"
+                yield Unsupported(name, kind, why, "make what says it constant")
+            elif output.get_element_type().get_type_name() == "string":
+                why = "OpenVINO's CPU computes nothing of text"
+                yield Unsupported(name, kind, why, _REMEDY)

@@ -1,0 +1,179 @@
+"""Packages for TensorFlow Serving: ``models.config`` and ``1/saved_model.pb``.
+
+As its documentation's "Configuring", "Batching" and "SavedModel warmup" have them. The server
+itself has not run here: it is no package of Python's.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from converter.errors import UsageError
+from converter.ir.model import Model
+from converter.options.request import Request
+from emitters.packaging import Readme, Wire
+from emitters.serving.files import link_or_copy
+from emitters.serving.python.served import Served
+from emitters.serving.tfserving import client
+from emitters.serving.tfserving.spec import SPECS
+from emitters.serving.tfserving.warmup import FILE, TYPES, prediction_log, records
+from emitters.serving.versioned import VersionedServer
+
+CONFIG, BATCHING = "models.config", "batching.config"
+LABEL = "stable"
+DEFAULT = "serving_default"
+
+_NOT_RUN = "TensorFlow Serving hasn't run here: its configuration and warm-up were read back"
+
+_INSTALL = """A container, `tensorflow/serving`, or its Debian package `tensorflow-model-server`.
+For `client_grpc.py`: `pip install tensorflow-serving-api`."""
+
+_START = """In this folder:
+```
+docker run --rm -p 127.0.0.1:8501:8501 -p 127.0.0.1:8500:8500 -v "$PWD":/models/{name}:ro \\
+    tensorflow/serving --model_config_file=/models/{name}/{config} \\
+    --allow_version_labels_for_unavailable_models=true{more}
+```
+Modelyard has not run this server: `python selftest.py` tells whether it answers as the source model
+did."""
+
+_LOAD = f"""A folder `2/` is served once `{CONFIG}` names it. The label `{LABEL}` is asked at
+`/v1/models/{{name}}/labels/{LABEL}:predict`; with `--model_config_file_poll_wait_seconds=60` the
+server reads that file again."""
+
+_SCALE = f"""`num_batch_threads` in `{BATCHING}` are batches at once; without batching, requests run
+side by side. Replicas stand behind a balancer."""
+
+_TLS = """gRPC by `--ssl_config_file`; HTTP has none: a proxy in front of it ends TLS."""
+
+
+class TensorFlowServing(VersionedServer, spec=SPECS["tfserving"]):
+    """TensorFlow Serving."""
+
+    name, title, batches = "tfserving", "TensorFlow Serving", True
+
+    def check(self, model: Model, request: Request) -> None:
+        """And types that its requests have no number of, and signatures that clients don't ask.
+
+        Raises:
+            UsageError, UnsupportedError: As of :class:`VersionedServer`.
+        """
+        super().check(model, request)
+        odd = sorted({spec.dtype for spec in model.inputs} - TYPES.keys())
+        if odd:
+            raise UsageError(f"tfserving has no requests of {', '.join(odd)}")
+        if (signature := _signature(model)) != DEFAULT:
+            raise UsageError(
+                f"clients of tfserving's packages ask for {DEFAULT}, and this is {signature}",
+                hint=f"Export it as {DEFAULT}, or use --serve triton.",
+            )
+
+    def file(self, served: Served) -> str:
+        return "saved_model.pb"
+
+    def write(self, served: Served, path: Path, model: Model) -> None:
+        version = path / str(served.request.version)
+        shutil.copytree(
+            served.artifact.path,
+            version,
+            copy_function=lambda source, target: link_or_copy(Path(source), Path(target)),
+            dirs_exist_ok=True,
+        )
+        texts = {CONFIG: config_of(served), client.NAME: client.snippet(served, _signature(model))}
+        if served.batched:
+            texts[BATCHING] = batching_of(served)
+        for name, text in texts.items():
+            (path / name).write_text(text, encoding="utf-8")
+        if messages := _messages(served, _signature(model)):
+            extra = version / "assets.extra"
+            extra.mkdir(exist_ok=True)
+            (extra / FILE).unlink(missing_ok=True)  # the source's own may be linked
+            (extra / FILE).write_bytes(records(messages))
+
+    def wire(self, served: Served) -> Wire:
+        path, url = f"/v1/models/{served.name}", "http://127.0.0.1:8501"
+        return Wire("json", url, f"{path}:predict", path, "inputs", "outputs")
+
+    def decided(self, served: Served) -> list[str]:
+        return [*served.decisions, _NOT_RUN]
+
+    def readme(self, served: Served, model: Model) -> Readme:
+        folder = f"/models/{served.name}"
+        more = ""
+        if served.batched:
+            more += " \\\n    --enable_batching=true --batching_parameters_file="
+            more += f"{folder}/{BATCHING}"
+        if (tags := model.source["file"]["tags"]) != ["serve"]:
+            more += f" \\\n    --saved_model_tags={','.join(tags)}"
+        files = [(CONFIG, "the server's models"), (client.NAME, "a client by gRPC stubs")]
+        files += [(BATCHING, "how requests are joined")] if served.batched else []
+        return Readme(
+            install=_INSTALL,
+            start=_START.format(name=served.name, config=CONFIG, more=more),
+            load=_LOAD.format(name=served.name),
+            scale=_SCALE,
+            tls=_TLS,
+            files=[*files, (f"{served.request.version}/", "the SavedModel, as the source has it")],
+        )
+
+    def details(self, served: Served) -> dict[str, Any]:
+        found = super().details(served)
+        joins = served.max_batch > 1 and served.request.dynamic_batching
+        return {**found, "max_batch": served.max_batch, "dynamic_batching": joins}
+
+
+def config_of(served: Served) -> str:
+    """``models.config``: a ModelServerConfig as protobuf's text."""
+    name, version = _quoted(served.name), served.request.version
+    return f"""model_config_list {{
+  config {{
+    name: {name}
+    base_path: {_quoted(f"/models/{served.name}")}
+    model_platform: "tensorflow"
+    model_version_policy {{ specific {{ versions: {version} }} }}
+    version_labels {{ key: "{LABEL}" value: {version} }}
+  }}
+}}
+"""
+
+
+def batching_of(served: Served) -> str:
+    """``batching.config``: BatchingParameters as protobuf's text."""
+    asked = served.request
+    return f"""max_batch_size {{ value: {served.max_batch} }}
+batch_timeout_micros {{ value: {asked.queue_delay} }}
+num_batch_threads {{ value: {asked.instances} }}
+max_enqueued_batches {{ value: 100 }}
+"""
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text)
+
+
+def _messages(served: Served, signature: str) -> list[bytes]:
+    """Of the first samples, by themselves and as the largest batch where requests are joined."""
+    items = served.shipped.items[: served.request.warmup] if served.shipped else []
+    types = {spec.name: spec.dtype for spec in served.inputs}
+    sizes = (1, served.max_batch) if served.batched else (1,)
+    return [
+        prediction_log(
+            served.name,
+            signature,
+            {
+                name: (types[name], np.concatenate([array] * size) if size > 1 else array)
+                for name, array in item.feeds.items()
+            },
+        )
+        for item in items
+        for size in sizes
+    ]
+
+
+def _signature(model: Model) -> str:
+    return str(model.source.get("signature") or DEFAULT)

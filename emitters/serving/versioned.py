@@ -1,0 +1,119 @@
+"""What servers of folders with numbered versions share: the package around ``NAME/1/``."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from converter.errors import UsageError, from_os_error
+from converter.ir.model import Model
+from converter.options.request import Request
+from converter.protocols.emitter import Artifact
+from converter.protocols.server import Evidence, Packaged, Server
+from converter.samples import Samples
+from emitters.packaging import Package, Readme, Wire
+from emitters.serving.python.served import Served, require_servable
+from emitters.serving.request import serving
+
+
+class VersionedServer(Server):
+    """A server that reads a configuration and version folders.
+
+    Attributes:
+        title: What it is called.
+        batches: Whether it joins requests.
+    """
+
+    title: str
+    batches = False
+
+    def check(self, model: Model, request: Request) -> None:
+        """Refuses what can be known before anything is converted.
+
+        Raises:
+            UsageError: A serving option is wrong in itself, or contradicts another.
+            UnsupportedError: Inputs or outputs of types that it can't take; all of them.
+        """
+        require_servable(model, serving(request), self.name)
+
+    def package(
+        self,
+        artifact: Artifact,
+        model: Model,
+        samples: Samples,
+        request: Request,
+        folder: Path,
+        evidence: Evidence | None = None,
+    ) -> Packaged:
+        """Writes ``<folder>/<name>/``.
+
+        Raises:
+            UsageError: A serving option doesn't fit the model, or the folder is in the way.
+            ModelError: The runtime refuses the artifact.
+            MachineError: The disk is full.
+        """
+        asked = serving(request)
+        if not self.batches:
+            asked = replace(asked, max_batch=0, dynamic_batching=False)
+        served = Served.of(artifact, model, samples, asked)
+        served = replace(served, shipped=evidence.shipped if evidence else None)
+        path = folder / served.name
+        if path.exists():
+            raise UsageError(
+                f"{path.name} is in the way: the folder to package into holds it already",
+                hint="Serve one precision at a time, or choose another --name.",
+            )
+        notes = self.decided(served)
+        try:
+            (path / str(asked.version)).mkdir(parents=True)
+            self.write(served, path, model)
+            notes += self._surround(served, path, notes, self.readme(served, model))
+        except OSError as error:
+            raise from_os_error(error, f"writing the {self.name} package") from error
+        return Packaged(self.name, path, self.details(served), notes)
+
+    def _surround(
+        self, served: Served, path: Path, notes: Sequence[str], readme: Readme
+    ) -> list[str]:
+        """Samples, clients, a self-test and a README; what was decided on them."""
+        return Package(
+            name=served.name,
+            server=self.name,
+            title=f"A package for {self.title}",
+            target=served.artifact.target,
+            precision=served.artifact.precision,
+            file=f"{served.request.version}/{self.file(served)}",
+            inputs=served.inputs,
+            outputs=served.outputs,
+            shipped=served.shipped,
+            request=served.request,
+            runs=self.wire(served),
+            readme=replace(readme, notes=notes),
+        ).write(path)
+
+    @abstractmethod
+    def write(self, served: Served, path: Path, model: Model) -> None:
+        """Puts the artifact into its version's folder, and writes the configuration."""
+
+    @abstractmethod
+    def file(self, served: Served) -> str:
+        """The artifact in its version's folder."""
+
+    @abstractmethod
+    def wire(self, served: Served) -> Wire:
+        """How it is asked."""
+
+    @abstractmethod
+    def readme(self, served: Served, model: Model) -> Readme:
+        """What the README says of the server."""
+
+    def decided(self, served: Served) -> list[str]:
+        """What was chosen and why, a line each."""
+        return list(served.decisions)
+
+    def details(self, served: Served) -> dict[str, Any]:
+        """What the report says of the package."""
+        return {"model": served.name, "version": served.request.version}
