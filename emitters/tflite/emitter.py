@@ -131,13 +131,15 @@ class TfliteEmitter(Emitter, spec=SPECS["tflite"]):
     def open(self, artifact: Artifact, request: Request, *, frugal: bool = False) -> Session:
         """The file in LiteRT, in a process of its own.
 
+        With ``frugal``, XNNPACK's copies of a large file's weights lie in a file.
+
         Raises:
             ModelError: LiteRT refuses the file.
             DependencyError: LiteRT isn't installed.
         """
         if artifact.path.suffix == "":
             raise InternalError(f"{artifact.path.name} is no file")
-        return open_file(artifact.path, request)
+        return open_file(artifact.path, request, frugal=frugal)
 
     def load(self, artifact: Artifact, request: Request) -> Session:
         """The file in LiteRT, in this process; where that isn't installed here, as :meth:`open`."""

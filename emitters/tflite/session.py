@@ -20,7 +20,7 @@ from converter.options.request import Request
 from converter.runtime.interpreter import interpreter
 from converter.runtime.session import Timing
 from converter.runtime.worker import Worker, WorkerSession
-from emitters.tflite.delegates import left_by_xnnpack
+from emitters.tflite.delegates import left_by_xnnpack, told_of_all
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,7 +37,12 @@ _idle: list[Worker] = []
 
 
 def open_file(
-    path: Path, request: Request, *, xnnpack: bool = True, again: bool = False
+    path: Path,
+    request: Request,
+    *,
+    xnnpack: bool = True,
+    again: bool = False,
+    frugal: bool = False,
 ) -> LiteRTSession:
     """A session on a file.
 
@@ -46,12 +51,13 @@ def open_file(
         request: Its threads count.
         xnnpack: Whether the XNNPACK delegate takes what it can, as LiteRT has it by default.
         again: Whether the last session on the same file may go on, as it was left.
+        frugal: Whether a large file's packed weights lie in a file, where LiteRT can do that.
 
     Raises:
         ModelError: LiteRT refuses the file.
         MachineError: LiteRT's process died of it.
     """
-    return LiteRTSession(path, request, xnnpack, again)
+    return LiteRTSession(path, request, xnnpack, again, frugal)
 
 
 class LiteRTSession:
@@ -62,7 +68,9 @@ class LiteRTSession:
             file's metadata has for them, else ``batch`` and ``dim0``, ``dim1``...
     """
 
-    def __init__(self, path: Path, request: Request, xnnpack: bool, again: bool) -> None:
+    def __init__(
+        self, path: Path, request: Request, xnnpack: bool, again: bool, frugal: bool
+    ) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="modelyard-")
         try:
             self._worker = _idle.pop()
@@ -73,11 +81,14 @@ class LiteRTSession:
         self._told = None if xnnpack else ""
         signature = signature_of(path)
         self.inputs, self.outputs = signature["inputs"], signature["outputs"]
+        self._count = signature["operators"]
+        cached = frugal and xnnpack and self._large and _is_reckoned(self.inputs, self.outputs)
         self._call(
             "load",
             file=str(path.absolute()),  # the process may be one that began in another folder
             xnnpack=xnnpack,
             again=again,
+            packed=self._folder.name if cached else "",
             inputs=signature["input_numbers"],
             outputs=signature["output_numbers"],
         )
@@ -98,7 +109,11 @@ class LiteRTSession:
         # Only a run settles the shapes, and with them what XNNPACK takes.
         if self._told is None:
             found = self._call("operators")
-            self._told = left_by_xnnpack(found["left"], found["operators"])
+            self._told = (
+                told_of_all(found["whole"], self._count)
+                if "whole" in found
+                else left_by_xnnpack(found["left"], found["operators"])
+            )
         return results
 
     def time(
@@ -116,11 +131,11 @@ class LiteRTSession:
 
     def close(self) -> None:
         """Hands the process to the next file; one that holds a large file ends."""
-        self._folder.cleanup()
         if self._broken or self._large:
             self._worker.close()
         else:
             _idle.append(self._worker)
+        self._folder.cleanup()
         self._broken = True
 
     def _call(self, method: str, **params: Any) -> dict[str, Any]:
@@ -152,7 +167,8 @@ def declared(path: Path) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]
 
 def signature_of(path: Path) -> dict[str, Any]:
     """The names, types, shapes and numbers of a file's inputs and outputs: its first signature's;
-    of a file without one, the tensors' of its main graph; and whether we wrote it (``ours``)."""
+    of a file without one, the tensors' of its main graph; whether we wrote it (``ours``), and how
+    many ``operators`` that graph has."""
     with path.open("rb") as file:
         # Mapped: the file may be larger than the memory, and only its tables are read.
         content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -160,10 +176,18 @@ def signature_of(path: Path) -> dict[str, Any]:
     tensors = model.subgraphs[0].tensors
     free = _Symbols(names_of_dimensions(model))
     found: dict[str, Any] = {"ours": "modelyard" in _text(model.description)}
+    found["operators"] = len(model.subgraphs[0].operators or ())
     for kind, items in _borders(model).items():
         found[f"{kind}s"] = tuple(_spec(name, tensors[number], free) for name, number in items)
         found[f"{kind}_numbers"] = [{"name": name, "index": number} for name, number in items]
     return found
+
+
+def _is_reckoned(inputs: Iterable[TensorSpec], outputs: Iterable[TensorSpec]) -> bool:
+    """Whether the shapes of outputs are known from those of inputs, and no type is text."""
+    known = {dim for spec in inputs for dim in spec.shape or ()}
+    free = {dim for spec in outputs for dim in spec.shape or () if isinstance(dim, str)}
+    return free <= known and all(spec.dtype != "string" for spec in (*inputs, *outputs))
 
 
 def _borders(model: Any) -> dict[str, list[tuple[str, int]]]:

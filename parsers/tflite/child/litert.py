@@ -24,10 +24,10 @@ from ...worker.protocol import Channel
 _PACKAGES = ("ai-edge-litert", "numpy")
 
 
-class _Entry(NamedTuple):
+class Entry(NamedTuple):
     """What is run of the file; inputs and outputs are tensor numbers by name, in order.
 
-    `keys` has the signature's names of outputs.
+    `keys` has the signature's names of outputs, `packed` is a folder for packed weights.
     """
 
     file: str
@@ -37,6 +37,7 @@ class _Entry(NamedTuple):
     outputs: dict[str, int]
     keys: dict[str, str]
     xnnpack: bool = True
+    packed: str = ""
 
 
 class LiteRTBackend(FrameworkBackend):
@@ -47,7 +48,7 @@ class LiteRTBackend(FrameworkBackend):
 
     def __init__(self, channel: Channel) -> None:
         super().__init__(channel)
-        self._entry: _Entry | None = None
+        self._entry: Entry | None = None
         self._stamp: tuple[int, ...] = ()
         self._runners: list[Runner] = []
         self._threads = 0
@@ -66,10 +67,11 @@ class LiteRTBackend(FrameworkBackend):
         are [{name, index}], tensor numbers; an output's `key` is the signature's name for it
         where that is another. Inputs are named as in the signature. Where `xnnpack` is false,
         LiteRT's own kernels run everything. With `again` what is loaded already goes on, with what
-        it keeps between runs, where it is the same. With `later` no interpreter is made yet.
+        it keeps between runs, where it is the same. With `later` no interpreter is made yet. `packed`
+        is an empty folder that packed weights go to instead of the memory, where LiteRT can.
         Raises source where LiteRT refuses the file, usage where the entry isn't there.
         """
-        entry = _Entry(
+        entry = Entry(
             params["file"],
             int(params.get("subgraph") or 0),
             params.get("signature"),
@@ -77,6 +79,7 @@ class LiteRTBackend(FrameworkBackend):
             {item["name"]: int(item["index"]) for item in params["outputs"]},
             {item["name"]: item.get("key") or item["name"] for item in params["outputs"]},
             bool(params.get("xnnpack", True)),
+            params.get("packed") or "",
         )
         if entry.subgraph and entry.signature is None:
             raise WorkerError("usage", f"subgraph {entry.subgraph} has no signature to run it by")
@@ -107,10 +110,10 @@ class LiteRTBackend(FrameworkBackend):
         }
 
     def operators(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """What runs where, after a run: {"operators", "left": {name: count}}.
+        """What runs where, after a run: {"operators", "left": {name: count}}, or {"whole"}.
 
         `operators` counts those of the main graph, and `left` those that XNNPACK leaves to
-        LiteRT's own kernels, by name. Raises usage.
+        LiteRT's own kernels, by name; `whole` is whether it leaves none. Raises usage.
         """
         return self._ready(1, self._threads)[0].operators()
 
@@ -138,7 +141,7 @@ class LiteRTBackend(FrameworkBackend):
         feeds, seconds = _read(params["feeds"]), float(params["seconds"])
         return profile(Runner(entry, threads), feeds, entry.file, threads, seconds)
 
-    def _required(self) -> _Entry:
+    def _required(self) -> Entry:
         if self._entry is None:
             raise WorkerError("usage", "no model is loaded")
         return self._entry
@@ -170,8 +173,16 @@ class LiteRTBackend(FrameworkBackend):
         if threads != self._threads:
             self._runners, self._threads = [], threads
         while len(self._runners) < count:
-            self._runners.append(Runner(entry, threads))
+            self._runners.append(_runner(entry, threads))
         return self._runners[:count]
+
+
+def _runner(entry: Entry, threads: int) -> Runner:
+    if not entry.packed:
+        return Runner(entry, threads)
+    from .cached import CachedRunner
+
+    return CachedRunner(entry, threads)
 
 
 class Runner:
@@ -180,7 +191,7 @@ class Runner:
     `interpreter` is LiteRT's.
     """
 
-    def __init__(self, entry: _Entry, threads: int) -> None:
+    def __init__(self, entry: Entry, threads: int) -> None:
         litert = _litert()
         self._entry = entry
         with _Failing("opening the file"):
