@@ -120,6 +120,11 @@ class Context:
         """Whether there is a tensor for a value already."""
         return value in self._tensors
 
+    def forget(self) -> None:
+        """Lets go of all tensors, once the graph is whole: the operators have what they take."""
+        self._tensors.clear()
+        self._constants.clear()
+
     # -- what ONNX says of a value ---------------------------------------------------
 
     def shape(self, value: onnx_ir.Value | None) -> Shape:

@@ -85,6 +85,7 @@ def lower(model: Model, *, hybrid: bool = False, sizes: Mapping[str, int] | None
         if hybrid:
             store_weights(program)
         if halves:
+            context.forget()
             store_halves(program)
     return Lowered(made, refusals, transposes, legalized.told["settled"])
 

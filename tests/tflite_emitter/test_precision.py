@@ -1,5 +1,6 @@
 """Float16 constants, int8 weights beside float32, int8, int16x8, integers at the borders."""
 
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -82,6 +83,25 @@ def test_only_what_float16_holds_is_float16() -> None:
     model = with_weights(model, w=numbers(64, 32).astype(np.float16))
     assert _weights(operators(model))["FULLY_CONNECTED"] == DataType.FLOAT
     assert "DEQUANTIZE" not in kinds(model)[1:]
+
+
+def test_one_constant_after_another_is_halved() -> None:
+    width, count = 512, 12
+    weights = {f"w{at}": numbers(width, width, seed=at).astype(np.float16) for at in range(count)}
+    given = ", ".join(f"float16[{width},{width}] {name}" for name in weights)
+    nodes = " ".join(f"x{at + 1} = MatMul (x{at}, w{at})" for at in range(count))
+    ends = f"(float16[2,{width}] x0, {given}) => (float16[2,{width}] x{count})"
+    model = with_weights(parsed(f"g {ends} {{ {nodes} }}"), **weights)
+    lower(model)  # whatever is loaded for it
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        made = lower(model)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len([op for op in made.model.subgraphs[0].operators if op.op == "DEQUANTIZE"]) == count + 1
+    assert most - before < 1.3 * count * width**2 * 4  # in float32, and little more
 
 
 def test_int8_weights_beside_float32_activations(tmp_path: Path) -> None:
