@@ -51,10 +51,10 @@ _TYPES = {
 }
 
 _NUMPYS = frozenset(
-    onnx_ir.DataType[name] for name in ("FLOAT", "FLOAT16", "DOUBLE", "UINT8", "INT32", "INT64")
+    onnx_ir.DataType[name]
+    for name in ("FLOAT", "FLOAT16", "DOUBLE", "INT8", "UINT8", "INT32", "INT64")
 )
-"""Types of weights that numpy and ONNX Runtime lay out the same. (Weights of int8 may be replaced:
-:func:`_to_unsigned`.)"""
+"""Types of weights that numpy and ONNX Runtime lay out the same."""
 
 WRONG = ("Pad_Fusion", "FastGeluFusion")
 """Rewrites of ONNX Runtime that change what a model computes, or refuse it (seen in 1.31). One puts
@@ -76,6 +76,9 @@ UNSIGNED = {
     "MatMulInteger": (1, 3), "ConvInteger": (1, 3),
 }  # fmt: skip
 """Operators that take weights of 8 bits: which input these are, and which their zero points."""
+
+_NOWHERE = 1 << 60
+"""Where in a file nothing is."""
 
 _FOLDER = "session.model_external_initializers_file_folder_path"
 
@@ -130,39 +133,40 @@ class OrtSession:
         level: str = "all",
         without: Sequence[str] = (),
     ) -> None:
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = 4
-        options.graph_optimization_level = _level("none" if plain else level)
-        if threads:
-            options.intra_op_num_threads = threads
         large = isinstance(model, onnx_ir.Model) and _numbers(model) > _LARGE
-        if plain or large:
-            # An arena keeps what a run took, and a pattern takes it a second time.
-            options.enable_cpu_mem_arena = options.enable_mem_pattern = False
-        if plain and isinstance(model, onnx_ir.Model) and model.functions:
-            # sizes that it infers in functions are wrong for poolings that round up (1.31)
-            options.enable_mem_reuse = False
-        if plain or large or not prepack:
-            options.add_session_config_entry("session.disable_prepacking", "1")
-        if exact:
-            options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", "1")
         names = _provider_names(providers)
         self._on_gpu = ort_gpu.on_gpu(names)
         if self._on_gpu:
             ort_gpu.prepare(names)
-            ort_gpu.record_assignment(options)
         halves = halves or (isinstance(model, onnx_ir.Model) and holds_halves(model))
         wrong = () if stock else (*WRONG, *(CRASHES_FLOAT16 if halves else ()))
-        self._lent: dict[str, onnxruntime.OrtValue] = {}  # for as long as the session is there
-        if plain and isinstance(model, onnx_ir.Model) and not self._on_gpu:
-            self._lent = _lendable(model)
-            for name, value in self._lent.items():
+        lends = (plain or large) and isinstance(model, onnx_ir.Model) and not self._on_gpu
+
+        def opened(lent: Mapping[str, onnxruntime.OrtValue]) -> onnxruntime.InferenceSession:
+            options = _options(model, plain=plain, large=large, level=level, threads=threads)
+            if not (prepack or plain or large):
+                options.add_session_config_entry("session.disable_prepacking", "1")
+            if exact:
+                options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", "1")
+            if self._on_gpu:
+                ort_gpu.record_assignment(options)
+            for name, value in lent.items():
                 options.add_initializer(name, value)
-        what: Path | bytes | onnx_ir.Model = model
-        if isinstance(model, Path) and mapped:
-            options.add_session_config_entry(_FOLDER, str(model.absolute().parent))
-            what = _outline_of(model).SerializeToString()
-        self._session = self._open(what, options, names, (*wrong, *without), self._lent)
+            what: Path | bytes | onnx_ir.Model = model
+            if isinstance(model, Path) and mapped:
+                options.add_session_config_entry(_FOLDER, str(model.absolute().parent))
+                what = _outline_of(model).SerializeToString()
+            return self._open(what, options, names, (*wrong, *without), lent)
+
+        # for as long as the session is there
+        self._lent = _lendable(model) if lends and isinstance(model, onnx_ir.Model) else {}
+        try:
+            self._session = opened(self._lent)
+        except RefusedModel:
+            if plain or not self._lent:
+                raise
+            self._lent = {}  # some optimizations read weights before they have what was lent
+            self._session = opened({})
         self._asked = tuple(providers)
         self._threads = threads or os.cpu_count() or 1
         meanings = stored_meanings(self._session.get_modelmeta().custom_metadata_map)
@@ -301,19 +305,40 @@ class OrtSession:
         give_back()
 
 
+def _options(
+    model: Path | onnx_ir.Model, *, plain: bool, large: bool, level: str, threads: int | None
+) -> onnxruntime.SessionOptions:
+    """What doesn't hang on where a session runs; see :class:`OrtSession`."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.graph_optimization_level = _level("none" if plain else level)
+    if threads:
+        options.intra_op_num_threads = threads
+    if plain or large:
+        # An arena keeps what a run took, and a pattern takes it a second time.
+        options.enable_cpu_mem_arena = options.enable_mem_pattern = False
+        options.add_session_config_entry("session.disable_prepacking", "1")
+    if plain and isinstance(model, onnx_ir.Model) and model.functions:
+        # sizes that it infers in functions are wrong for poolings that round up (1.31)
+        options.enable_mem_reuse = False
+    return options
+
+
 LENT = 1 << 16
-"""Bytes from which a weight in memory is lent to a plain session: none is read to infer shapes."""
+"""Bytes from which a weight in memory is lent to a session: none is read to infer shapes."""
 
 
 def _lendable(model: onnx_ir.Model) -> dict[str, onnxruntime.OrtValue]:
     """The weights that ONNX Runtime can use where they lie: to put them into the protobuf and read
-    them from it takes longer than several runs, and copies them three times."""
+    them from it takes longer than several runs, and copies them three times. Weights of int8 may be
+    replaced (:func:`_to_unsigned`)."""
+    types = _NUMPYS - {onnx_ir.DataType.INT8} if saturates() else _NUMPYS
     return {
         name: onnxruntime.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(tensor.numpy()))
         for name, value in model.graph.initializers.items()
         if (tensor := value.const_value) is not None
         and tensor.nbytes >= LENT
-        and tensor.dtype in _NUMPYS
+        and tensor.dtype in types
         and not isinstance(tensor, onnx_ir.ExternalTensor)
         and not value.is_graph_input()
         and value.uses()  # ONNX Runtime drops others first, and then doesn't find them
@@ -326,8 +351,8 @@ def _written_down(
 ) -> Iterator[bytes]:
     """A model in memory as a protobuf, and in ``options`` the folder of its weights.
 
-    Those that are lent are said to lie in some file that is there: it isn't read, and whatever
-    else would have ONNX Runtime take them copies them first.
+    Those that are lent are said to lie in some file that is there, behind its end: it isn't read,
+    or that fails, and whatever else would have ONNX Runtime take them copies them first.
     """
     with ExitStack() as stack:
         mapped = next(mapped_tensors(model), None)
@@ -387,7 +412,7 @@ def _outside(model: onnx_ir.Model, names: Iterable[str], file: str) -> onnx_ir.M
         old = value.const_value
         assert old is not None
         value.const_value = onnx_ir.ExternalTensor(
-            file, 0, old.nbytes, old.dtype, shape=onnx_ir.Shape([*old.shape]), name=name
+            file, _NOWHERE, old.nbytes, old.dtype, shape=onnx_ir.Shape([*old.shape]), name=name
         )
     return copy
 
