@@ -11,6 +11,7 @@ their real numbers, and may reorder them; here the integers are found again, exa
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -29,6 +30,12 @@ LIMIT = 127
 ROUNDING = 1e-6
 """By how much a product q * scale may differ from the weight, of the channel's largest."""
 
+_PIECE = 1 << 16
+"""Elements of a weight that are looked at a time: comparing takes several copies."""
+
+_Known = dict[tuple[int, int], tuple["weakref.ref[Array]", Tensor | None]]
+"""By where a weight is and its axis: the weight, and what it is in int8."""
+
 
 @dataclass(frozen=True)
 class StoredWeight:
@@ -38,11 +45,11 @@ class StoredWeight:
 
 def store_weights(program: Program) -> int:
     """Changes the program's graphs in place; gives how many operators have int8 weights then."""
-    known: dict[tuple[int, int], Tensor | None] = {}
+    known: _Known = {}
     return sum(_store(graph, program, known) for graph in program.subgraphs)
 
 
-def _store(graph: Subgraph, program: Program, known: dict[tuple[int, int], Tensor | None]) -> int:
+def _store(graph: Subgraph, program: Program, known: _Known) -> int:
     count, makers = 0, makers_of(graph)
     for operator in graph.operators:
         if not _takes_both(operator) or _was_integers(operator.inputs[0], makers):
@@ -50,9 +57,9 @@ def _store(graph: Subgraph, program: Program, known: dict[tuple[int, int], Tenso
         weights, axis = operator.inputs[1], CHANNELS[operator.op]
         assert weights is not None and weights.data is not None
         key = (id(weights.data), axis)
-        if key not in known:
-            known[key] = _tensor(weights, axis, program)
-        stored = known[key]
+        if key not in known or known[key][0]() is not weights.data:  # another had its place
+            known[key] = weakref.ref(weights.data), _tensor(weights, axis, program)
+        stored = known[key][1]
         if stored is not None:
             operator.inputs[1] = stored
             if operator.op == "FULLY_CONNECTED":  # convolutions with a scale a channel always are
@@ -97,6 +104,22 @@ def _tensor(weights: Tensor, axis: int, program: Program) -> Tensor | None:
 def integers(weights: Array, axis: int) -> StoredWeight | None:
     """Weights as int8 with a scale for each index of ``axis``; None where they aren't multiples
     of scales that make the largest 127."""
+    values = np.empty_like(weights, np.int8)
+    scales: list[Array] = []
+    count = max(_PIECE * weights.shape[axis] // max(weights.size, 1), 1)
+    for at in range(0, weights.shape[axis], count):
+        part = (slice(None),) * axis + (slice(at, at + count),)
+        found = _piece(weights[part], axis)
+        if found is None:
+            return None
+        values[part], scale = found
+        scales.append(scale)
+    scale = np.concatenate([np.zeros(0, np.float32), *scales])
+    return StoredWeight(values, Quant(scale, np.zeros(scale.shape, np.int64), axis))
+
+
+def _piece(weights: Array, axis: int) -> tuple[Array, Array] | None:
+    """Some channels' integers and scales."""
     others = tuple(place for place in range(weights.ndim) if place != axis)
     largest = np.abs(weights).max(axis=others)
     scale = np.where(largest > 0, largest / LIMIT, 1).astype(np.float32)
@@ -105,5 +128,4 @@ def integers(weights: Array, axis: int) -> StoredWeight | None:
     values = np.rint(weights / steps)
     if np.any(np.abs(values * steps - weights) > ROUNDING * largest.reshape(shape)):
         return None
-    points = np.zeros(scale.shape, np.int64)
-    return StoredWeight(values.astype(np.int8), Quant(scale, points, axis))
+    return values.astype(np.int8), scale

@@ -82,10 +82,10 @@ def lower(model: Model, *, hybrid: bool = False, sizes: Mapping[str, int] | None
             if subgraph is not context.graph:
                 postpone(subgraph, program)
             keep_apart(subgraph)
+        context.forget()
         if hybrid:
             store_weights(program)
         if halves:
-            context.forget()
             store_halves(program)
     return Lowered(made, refusals, transposes, legalized.told["settled"])
 

@@ -85,22 +85,31 @@ def test_only_what_float16_holds_is_float16() -> None:
     assert "DEQUANTIZE" not in kinds(model)[1:]
 
 
-def test_one_constant_after_another_is_halved() -> None:
-    width, count = 512, 12
-    weights = {f"w{at}": numbers(width, width, seed=at).astype(np.float16) for at in range(count)}
-    given = ", ".join(f"float16[{width},{width}] {name}" for name in weights)
+@pytest.mark.parametrize("kind", ["float16", "int8"])
+def test_one_constant_after_another_is_stored_in_fewer_bits(kind: str) -> None:
+    width, count, half = 512, 12, kind == "float16"
+    floats = kind if half else "float"
+    weights = {
+        f"w{at}": numbers(width, width, seed=at).astype(np.float16 if half else np.float32)
+        for at in range(count)
+    }
+    given = ", ".join(f"{floats}[{width},{width}] {name}" for name in weights)
     nodes = " ".join(f"x{at + 1} = MatMul (x{at}, w{at})" for at in range(count))
-    ends = f"(float16[2,{width}] x0, {given}) => (float16[2,{width}] x{count})"
+    ends = f"({floats}[2,{width}] x0, {given}) => ({floats}[2,{width}] x{count})"
     model = with_weights(parsed(f"g {ends} {{ {nodes} }}"), **weights)
-    lower(model)  # whatever is loaded for it
+    if not half:
+        model = quantize_weights(model, SCHEMES["tflite-int8"]).model
+    lower(model, hybrid=not half)  # whatever is loaded for it
     tracemalloc.start()
     try:
         before, _ = tracemalloc.get_traced_memory()
-        made = lower(model)
+        made = lower(model, hybrid=not half)
         _, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert len([op for op in made.model.subgraphs[0].operators if op.op == "DEQUANTIZE"]) == count + 1
+    products = [op for op in made.model.subgraphs[0].operators if op.op == "FULLY_CONNECTED"]
+    stored = [op.inputs[1] for op in products]
+    assert [w.dtype for w in stored if w] == [DataType.FLOAT if half else DataType.INT8] * count
     assert most - before < 1.3 * count * width**2 * 4  # in float32, and little more
 
 

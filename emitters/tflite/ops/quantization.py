@@ -13,6 +13,9 @@ from emitters.tflite.graph import Array, DataType, Quant, Tensor
 from emitters.tflite.quantized import quant_of
 from emitters.tflite.registry import lowers
 
+_PIECE = 1 << 16
+"""Elements that are made real at a time."""
+
 _EIGHT = (DataType.INT8, DataType.UINT8)
 _WHOLE = (*_EIGHT, DataType.INT16, DataType.UINT16)
 """Types that float32 holds every number of."""
@@ -111,4 +114,13 @@ def dequantized(stored: Array, quant: Quant) -> Array:
     scale, zero = quant.scale.reshape(shape), quant.zero_point.reshape(shape)
     if quant.axis is None:
         scale, zero = quant.scale[0], quant.zero_point[0]
-    return ((stored.astype(np.int64) - zero) * scale).astype(np.float32)
+    if stored.ndim == 0 or stored.size <= _PIECE:
+        return ((stored.astype(np.int64) - zero) * scale).astype(np.float32)
+    made = np.empty_like(stored, np.float32)
+    rows = max(_PIECE * len(stored) // stored.size, 1)
+    apart = quant.axis == 0
+    for at in range(0, len(stored), rows):  # as a whole it takes several times as much as it gives
+        part = slice(at, at + rows)
+        ours = (zero[part], scale[part]) if apart else (zero, scale)
+        made[part] = (stored[part].astype(np.int64) - ours[0]) * ours[1]
+    return made
