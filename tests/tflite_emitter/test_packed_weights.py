@@ -1,4 +1,4 @@
-"""Large files are checked with XNNPACK's packed weights in a file, not in memory beside the file's."""
+"""Large files are checked with XNNPACK's packed weights in a file, not in memory."""
 
 import sys
 from contextlib import closing

@@ -67,8 +67,9 @@ class LiteRTBackend(FrameworkBackend):
         are [{name, index}], tensor numbers; an output's `key` is the signature's name for it
         where that is another. Inputs are named as in the signature. Where `xnnpack` is false,
         LiteRT's own kernels run everything. With `again` what is loaded already goes on, with what
-        it keeps between runs, where it is the same. With `later` no interpreter is made yet. `packed`
-        is an empty folder that packed weights go to instead of the memory, where LiteRT can.
+        it keeps between runs, where it is the same. With `later` no interpreter is made yet.
+        `packed` is an empty folder that packed weights go to instead of the memory, where LiteRT
+        can.
         Raises source where LiteRT refuses the file, usage where the entry isn't there.
         """
         entry = Entry(
