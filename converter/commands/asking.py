@@ -13,7 +13,7 @@ import numpy as np
 from converter.errors import UsageError
 from converter.ir.model import TensorSpec
 from converter.preparation.declared import Declaration
-from converter.preparation.prepared import told
+from converter.preparation.prepared import stages_of, told
 from converter.preparation.staged.base import Item, Seen
 from converter.preparation.stages import Stages
 
@@ -80,8 +80,9 @@ class Answer(dict[str, Array]):
 
 
 def is_file(value: Any) -> bool:
-    """Whether a value is a user's file or text, and no array."""
-    return isinstance(value, (str, bytes, PathLike))
+    """Whether a value is a user's file or text, or two texts as a tuple, and no array."""
+    two = isinstance(value, tuple) and len(value) == 2 and all(isinstance(v, str) for v in value)
+    return two or isinstance(value, (str, bytes, PathLike))
 
 
 class Preparing:
@@ -98,7 +99,7 @@ class Preparing:
     ) -> None:
         self._declared = declared
         stored = [{"name": spec.name, "dtype": spec.dtype} for spec in inputs]
-        self._stages = Stages({**declared.model_dump(), "stored": stored}, folder)
+        self._stages = stages_of({**declared.model_dump(), "stored": stored}, folder)
 
     @property
     def stages(self) -> Stages:
@@ -138,15 +139,24 @@ class Preparing:
         return None
 
     def answer(self, outputs: Mapping[str, Array], seen: Seen) -> Answer:
-        """What the outputs of one file mean."""
+        """What the outputs of one file mean.
+
+        Raises:
+            UsageError: A function of the user's fails.
+        """
         known = bool(self._declared.answer)
-        return Answer(outputs, self._stages.answer(outputs, seen) if known else {})
+        with told():
+            return Answer(outputs, self._stages.answer(outputs, seen) if known else {})
+
+    def close(self) -> None:
+        """Ends what functions of the user's run in; safe to call twice."""
+        self._stages.steps.close()
 
     def item(self, value: Any, title: str) -> Item:
         """A user's file as stages take it; see :meth:`rows`."""
         kinds = self._stages.kinds
         if isinstance(value, tuple):
-            if "text" in kinds:
+            if "text" in kinds and is_file(value):
                 return Item("text", value[0], "the text", value[1])
         elif isinstance(value, str) and "text" in kinds:
             return Item("text", value, "the text")

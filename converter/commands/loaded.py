@@ -194,6 +194,8 @@ class Loaded:
     def close(self) -> None:
         """Ends it; safe to call twice."""
         self._session.close()
+        if self._preparing is not None:
+            self._preparing.close()
 
     def __enter__(self) -> Loaded:
         return self

@@ -23,9 +23,8 @@ from converter.pipeline.declaring import declaration_of
 from converter.pipeline.outcome import Outcome
 from converter.preparation.flow import combinations, flow_of
 from converter.preparation.flows import Flow, Part
-from converter.preparation.prepared import run_rows
+from converter.preparation.prepared import run_rows, stages_of, told
 from converter.preparation.staged.base import Item
-from converter.preparation.stages import Stages
 from converter.protocols.emitter import Artifact
 from converter.protocols.flow import Example
 from converter.runtime.session import Session
@@ -189,10 +188,11 @@ def _answers(
         declared = known.model_dump() if known else {"prepare": (), "answer": ()}
         session = sessions[outcome.part]
         stored = [{"name": spec.name, "dtype": spec.dtype} for spec in session.inputs]
-        stages = Stages({**declared, "stored": stored}, outcome.work.output)
+        stages = stages_of({**declared, "stored": stored}, outcome.work.output)
         parts[outcome.part] = Part(stages, partial(run_rows, session.run, session.inputs))
     flow = Flow(steps, parts)
-    return [flow.ask(item) for item in items]
+    with told():
+        return [flow.ask(item) for item in items]
 
 
 def _judged(

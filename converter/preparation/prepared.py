@@ -13,6 +13,7 @@ from converter.errors import DependencyError, UsageError
 from converter.ir.model import TensorSpec
 from converter.preparation.staged.base import MissingPackage, Run, Seen, StageError
 from converter.preparation.staged.pictures import read_picture
+from converter.preparation.stages import Stages
 
 Array = np.ndarray[Any, Any]
 
@@ -31,6 +32,19 @@ def told() -> Iterator[None]:
         raise UsageError(str(error), hint=error.hint) from error
     except MissingPackage as error:
         raise DependencyError(str(error), hint=f"pip install {error.name}") from error
+
+
+def stages_of(declared: Mapping[str, Any], folder: Path = Path()) -> Stages:
+    """What a declaration says, done; functions of the user's in a process of their own.
+
+    Args:
+        declared, folder: See :class:`Stages`.
+    """
+    if not any(item["kind"] == "step" for item in (*declared["prepare"], *declared["answer"])):
+        return Stages(declared, folder)
+    from converter.preparation.steps_apart import StepsApart  # of the few who have such
+
+    return Stages(declared, folder, StepsApart())
 
 
 def run_rows(run: Run, inputs: Sequence[TensorSpec], rows: Mapping[str, Array]) -> dict[str, Array]:

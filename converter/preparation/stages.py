@@ -13,12 +13,10 @@ soundfile and soxr for sounds, and what reads a tokenizer's file for texts.
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from email.parser import BytesParser
 from io import BytesIO
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -32,7 +30,6 @@ from converter.preparation.staged.base import (
     Arrays,
     Item,
     Known,
-    MissingPackage,
     Run,
     Seen,
     StageError,
@@ -46,7 +43,8 @@ from converter.preparation.staged.masks import keypoints, masks
 from converter.preparation.staged.pictures import MOST_PIXELS, read_picture, value_table
 from converter.preparation.staged.series import segments, series
 from converter.preparation.staged.sounds import framed, read_sound, spectra
-from converter.preparation.staged.texts import read_rows, tokenizer_of
+from converter.preparation.staged.steps import Steps
+from converter.preparation.staged.texts import read_rows, text_item, tokenizer_of
 
 
 class Stages:
@@ -58,10 +56,12 @@ class Stages:
             outputs the dtype, and where their integers stand for real numbers ``scale`` and
             ``zero_point``.
         folder: Where a tokenizer's file lies.
+        steps: What calls functions of the user's; left out: in this process.
     """
 
-    def __init__(self, declared: Known, folder: Path = HERE) -> None:
+    def __init__(self, declared: Known, folder: Path = HERE, steps: Any = None) -> None:
         self.declared, self._folder = declared, folder
+        self.steps = steps or Steps(folder)
         self._limits: Known = declared.get("limits") or {}
         self._stored = {item["name"]: item for item in declared.get("stored", ())}
         self._tokenizers: dict[str, Any] = {}
@@ -70,7 +70,6 @@ class Stages:
             for known in declared["prepare"]
             if known["kind"] == "picture"
         }
-        self._functions: dict[str, Any] = {}
 
     @classmethod
     def load(cls, folder: Path = HERE) -> Stages:
@@ -81,7 +80,7 @@ class Stages:
                 library_of(name)
         for known in (*made.declared["prepare"], *made.declared["answer"]):
             if known["kind"] == "step":
-                made._function(known)
+                made.steps.load(known)
         return made
 
     @property
@@ -106,9 +105,38 @@ class Stages:
         most = self._limits.get("bytes")
         if most is not None and len(body) > most:
             raise StageError(f"{len(body):,} bytes came, and at most {most:,} are taken", "", 413)
+        if not asked and (pair := self._untold_pair(body)):
+            return pair
         if asked.startswith("multipart/"):
             return list(self._of_form(body, content_type))
         return [self._item(body, asked, name)]
+
+    def texts(self, said: Any) -> list[Item]:
+        """The texts of a request in JSON: ``{"text": ..., "pair": ...}``, whose pair may be left
+        out, or a list of such; none where it is something else.
+
+        Raises:
+            StageError: One of them is no text, empty, or there are too many.
+        """
+        several = said if isinstance(said, list) else [said]
+        alike = (isinstance(one, Mapping) and isinstance(one.get("text"), str) for one in several)
+        if "text" not in self.kinds or not several or not all(alike):
+            return []
+        most = self._limits.get("files", len(several))
+        if len(several) > most:
+            raise StageError(f"{len(several)} texts came, and at most {most} are taken", "", 413)
+        named = [f"text {number}" for number in range(1, len(several) + 1)]
+        return [text_item(one, name) for one, name in zip(several, named, strict=True)]
+
+    def _untold_pair(self, body: bytes) -> list[Item]:
+        """Two texts in JSON, of which nobody said that it is JSON."""
+        if "text" not in self.kinds or not body.lstrip().startswith(b"{"):
+            return []
+        try:
+            said = json.loads(body)
+        except (ValueError, RecursionError):
+            return []
+        return self.texts(said) if said.keys() == {"text", "pair"} else []
 
     def _of_form(self, body: bytes, content_type: str) -> Iterator[Item]:
         """A form's files. It is split by hand (RFC 7578): Python's parser of mail takes a body line
@@ -185,13 +213,26 @@ class Stages:
             run: What runs the model.
             feeds: The file's arrays.
         """
-        states = [known for known in self.declared["prepare"] if known["kind"] == "state"]
-        if not states:
+        if not self.in_turn:
             return run(feeds)
+        turns = self.turns(feeds)
+        window = next(turns)
+        while True:
+            try:
+                window = turns.send(run(window))
+            except StopIteration as done:
+                found: Arrays = done.value
+                return found
+
+    def turns(self, feeds: Arrays) -> Generator[Arrays, Mapping[str, Array], Arrays]:
+        """The windows of a file that run one by one: gives each, with the states that the
+        one before left; is sent its outputs; returns those of all."""
+        states = [known for known in self.declared["prepare"] if known["kind"] == "state"]
         known = next(known for known in self.declared["prepare"] if known["kind"] == "sound")
         along, feeds, found = (known["input"], known.get("mask")), dict(feeds), []
         for row in range(len(feeds[known["input"]])):
-            found.append(run({n: a[row : row + 1] if n in along else a for n, a in feeds.items()}))
+            part = {n: a[row : row + 1] if n in along else a for n, a in feeds.items()}
+            found.append((yield part))
             for state in states:
                 left = self._as_real(state["next"], found[-1][state["next"]])
                 feeds[state["input"]] = self._as_stored(state["input"], left)
@@ -252,27 +293,13 @@ class Stages:
         return read_rows(known, item.data, item.name, self._limits.get("rows")), Seen()
 
     def _step(self, known: Known, item: Item) -> tuple[Arrays, Seen]:
+        if item.pair is not None:
+            raise StageError(f"{known['step']} takes one text, and two came")
         data = item.data.read_bytes() if isinstance(item.data, Path) else item.data
         if item.kind in ("text", "row") and isinstance(data, bytes):
             data = data.decode("utf-8-sig")
-        found = self._done(known, data)
+        found = self.steps(known, data)
         return {name: np.asarray(array) for name, array in found.items()}, Seen()
-
-    def _done(self, known: Known, *given: Any) -> dict[str, Any]:
-        """What a user's function makes."""
-        function = self._function(known)
-        try:
-            return dict(function(*given))
-        except ValueError as error:
-            raise StageError(f"{known['step']}: {error}") from error
-        except Exception as error:
-            told = f"{known['step']} failed: {type(error).__name__}: {error}"
-            raise StageError(told, "", 500) from error
-
-    def _function(self, known: Known) -> Any:
-        if known["step"] not in self._functions:
-            self._functions[known["step"]] = function_of(known, self._folder)
-        return self._functions[known["step"]]
 
     # -- out -------------------------------------------------------------------------
 
@@ -282,7 +309,7 @@ class Stages:
         made: dict[str, Any] = {}
         for known in self.declared["answer"]:
             if known["kind"] == "step":
-                made |= self._done(known, real, seen)
+                made |= self.steps(known, real, seen)
             else:
                 made |= ANSWERS[known["kind"]](known, real, seen)
         return made or {name: array.tolist() for name, array in real.items()}
@@ -296,22 +323,6 @@ class Stages:
         if said.get("scale") is None or array.dtype.kind not in "iu":
             return array
         return np.asarray((array.astype(np.float64) - said["zero_point"]) * said["scale"])
-
-
-def function_of(known: Known, folder: Path) -> Any:
-    """A user's function, by its file's text, or by the file in a folder."""
-    file, _, name = known["step"].rpartition(":")
-    code = known.get("code") or (folder / file).read_text("utf-8")
-    module = ModuleType(f"step_{Path(file).stem}")
-    sys.modules[module.__name__] = module
-    try:
-        exec(compile(code, file, "exec"), module.__dict__)
-    except ImportError as error:
-        told = f"{file} needs the package {error.name}"
-        raise MissingPackage(told, name=error.name or file) from error
-    if not callable(getattr(module, name, None)):
-        raise StageError(f"{file} has no function {name}", "", 500)
-    return getattr(module, name)
 
 
 ANSWERS = {

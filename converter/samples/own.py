@@ -12,9 +12,8 @@ from converter.errors import UsageError
 from converter.files.digest import digest_of, file_digest
 from converter.ir.model import TensorSpec
 from converter.options.request import Request
-from converter.preparation.prepared import told
+from converter.preparation.prepared import stages_of, told
 from converter.preparation.staged.base import Item, Seen
-from converter.preparation.stages import Stages
 from converter.preparation.written import filled
 from converter.samples.base import Array, Sample, Samples
 from converter.samples.files import SampleFile, limit_samples, readable
@@ -50,7 +49,7 @@ class OwnSamples(Samples):
         made: tuple[Any, ...]
         made, _ = filled("prepare", request.preparation, (), inputs)
         self._prepare = [item.model_dump() for item in made]
-        self._stages = Stages({"prepare": self._prepare, "answer": []})
+        self._stages = stages_of({"prepare": self._prepare, "answer": []})
         if request.skip_bad:
             files = readable(files, self._feeds, self.skipped)
         if request.samples_limit is not None:

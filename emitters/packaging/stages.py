@@ -30,7 +30,7 @@ MODULE = "stages.py"
 _PARTS = (
     *map(
         "converter.preparation.staged.{}".format,
-        ("base", "pictures", "sounds", "texts", "classes", "boxes", "series", "masks"),
+        ("base", "pictures", "sounds", "texts", "classes", "boxes", "series", "masks", "steps"),
     ),
     "converter.preparation.stages",
 )

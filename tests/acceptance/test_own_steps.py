@@ -5,19 +5,26 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
 import modelyard
+from converter.preparation.prepared import stages_of, told
+from converter.preparation.staged.base import Item
 from tests.acceptance.cli import typed, written
+from tests.hostile.watching import watched
 
 MODEL = "g (float[n, 4] x) => (float[n, 4] y) { y = Mul(x, two) }"
 OWN = """
+import sys
 import numpy as np
 
 def bars(data):
+    assert not {"click", "onnx", "pydantic"} & set(sys.modules)  # in a process of its own
     if not data.startswith(b"BARS"):
         raise ValueError("it doesn't begin with BARS")
     return {"x": np.frombuffer(data[4:8], np.uint8).astype(np.float32)[None]}
@@ -48,6 +55,12 @@ def made(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def children() -> set[int]:
+    """Processes that functions of the user's run in."""
+    started = psutil.Process().children()
+    return {item.pid for item in started if "step_child" in " ".join(item.cmdline())}
+
+
 def test_a_function_prepares_and_another_answers(made: Path) -> None:
     said = typed("run r.yaml", made, code=2).err
     assert "preparation: " in said and "own.py:bars" in said and "--trust-recipe" in said
@@ -55,10 +68,13 @@ def test_a_function_prepares_and_another_answers(made: Path) -> None:
     with pytest.raises(modelyard.UsageError, match=r"brings code .* own.py:bars, own.py:highest"):
         modelyard.load(made / "out")
     (made / "bad.bar").write_bytes(b"nothing")
+    before = children()
     with modelyard.load(made / "out", trust_source=True) as net:
         assert net(made / "bars/2.bar").told == {"highest": 3, "of": 200.0}
         with pytest.raises(modelyard.UsageError, match="it doesn't begin with BARS"):
             net(made / "bad.bar")
+        assert len(children() - before) == 1
+    assert not children() - before
     package = made / "out/serving/litserve/net"
     assert (package / "own.py").read_text() == OWN
     assert "numpy" in (package / "requirements.txt").read_text().split()
@@ -79,8 +95,42 @@ print(stages.answer({"y": feeds["x"] * 2}, seen), stages.kinds)
 def test_what_a_function_does_wrong_is_told(made: Path) -> None:
     (made / "bars/4.bar").write_bytes(b"nothing")
     said = typed("run r.yaml --trust-recipe", made, code=2).err
-    assert "own.py:bars: it doesn't begin with BARS" in said
+    assert "own.py:bars (own.py, line 8): it doesn't begin with BARS" in said
     (made / "r.yaml").write_text(RECIPE.replace("own.py:bars", "own.py:missing"))
     assert "own.py has no function missing" in typed("run r.yaml --trust-recipe", made, code=2).err
     (made / "r.yaml").write_text(RECIPE.replace("own.py:bars", "other.py:bars"))
     assert "can't be read" in typed("run r.yaml --trust-recipe", made, code=2).err
+
+
+WRONG = {
+    "return {'x': np.zeros((1, 4), np.float32)[data[9000]]}": "bars failed (own.py, line 5): Index",
+    "raise ValueError('it is no bar')": "own.py:bars (own.py, line 5): it is no bar",
+    "return {'x': {1: 2}}": "own.py:bars gives x as what is no array",
+    "return 3": "own.py:bars gives a int",
+    "return (": "own.py failed (own.py, line 5): SyntaxError",
+    "import gone_for_good": "own.py needs the package gone_for_good",
+    "sys.exit(0)": "own.py:bars failed (own.py, line 5): SystemExit",
+    "print('I give up', flush=True); os.kill(os.getpid(), 9)": "killed by SIGKILL",
+}
+
+
+@pytest.mark.parametrize("line", WRONG)
+def test_how_a_function_fails_is_told(line: str) -> None:
+    code = f"import os, sys\nimport numpy as np\n\ndef bars(data):\n    {line}\n"
+    step = {"kind": "step", "step": "own.py:bars", "code": code, "takes": "picture"}
+    stages = stages_of({"prepare": [step], "answer": []})
+    with pytest.raises(modelyard.ModelyardError) as caught, closing(stages.steps), told():
+        stages.prepare(Item("picture", b"", "a.bar"))
+    dead = isinstance(caught.value, modelyard.MachineError)
+    assert WRONG[line] in str(caught.value)
+    assert dead is ("I give up" in "".join(caught.value.details)) is ("SIGKILL" in WRONG[line])
+
+
+def test_a_function_may_take_what_memory_the_command_may(made: Path) -> None:
+    code = (
+        "def bars(data):\n    held = []\n    while True:\n        held.append(b'x' * (50 << 20))\n"
+    )
+    (made / "own.py").write_text(code)
+    (made / "r.yaml").write_text(RECIPE.replace("answer: {step: own.py:highest}\n", ""))
+    took = watched("run", "r.yaml", "--trust-recipe", cwd=made, limit="1G")
+    assert took.code == 6 and "of memory that it may take" in " ".join(took.err.split()), took.err

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ import numpy as np
 from converter.preparation.staged.base import (
     Array,
     Arrays,
+    Item,
     Known,
     StageError,
     library_of,
@@ -38,6 +39,24 @@ def tokenizer_of(known: Known, folder: Path) -> Any:
     else:
         made.enable_truncation(known["longest"])
     return made
+
+
+def text_item(said: Mapping[str, Any], name: str) -> Item:
+    """A text of JSON, or two: ``{"text": ..., "pair": ...}``.
+
+    Raises:
+        StageError: One of them is no text, or empty, or it holds something else.
+    """
+    if more := [key for key in said if key not in ("text", "pair")]:
+        raise StageError(f'{name} holds {more[0]}: a text is {{"text": ..., "pair": ...}}')
+    for key, value in said.items():
+        if not isinstance(value, str):
+            raise StageError(f"{key} of {name} is no text in JSON")
+        if not value:
+            raise StageError(f"{key} of {name} is empty")
+        if not value.isascii() and any("\ud800" <= letter <= "\udfff" for letter in value):
+            raise StageError(f"{key} of {name} is no Unicode: it holds half of a letter")
+    return Item("text", said["text"], name, said.get("pair"))
 
 
 def read_rows(known: Known, text: str, name: str, most: int | None = None) -> Arrays:
