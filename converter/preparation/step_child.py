@@ -45,7 +45,7 @@ class Called:
         self, known: Mapping[str, Any], outputs: str, feeds: str, seen: Mapping[str, Any]
     ) -> dict[str, Any]:
         """What a function says of outputs, as JSON has it."""
-        told = {name: tuple(v) if isinstance(v, list) else v for name, v in seen.items()}
+        told: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in seen.items()}
         made = self._steps(
             known, load_arrays(Path(outputs)), Seen(**told, feeds=load_arrays(Path(feeds)))
         )
@@ -65,7 +65,11 @@ def _array(known: Mapping[str, Any], name: Any, value: Any) -> Array:
 
 
 def _answer(called: Called, request: Mapping[str, Any]) -> dict[str, Any]:
-    methods = {"load": called.load, "prepare": called.prepare, "answer": called.answer}
+    methods: dict[str, Any] = {
+        "load": called.load,
+        "prepare": called.prepare,
+        "answer": called.answer,
+    }
     try:
         return {"result": methods[request["method"]](**request["params"])}
     except StageError as error:

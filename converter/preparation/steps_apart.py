@@ -34,7 +34,8 @@ class StepsApart:
         with tempfile.TemporaryDirectory(prefix="modelyard-") as folder:
             if len(given) == 1:
                 return self._prepared(known, given[0], Path(folder))
-            return self._answered(known, *given, Path(folder))
+            outputs, seen = given
+            return self._answered(known, outputs, seen, Path(folder))
 
     def load(self, known: Known) -> None:
         """Looks whether a function is there.

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from converter.errors import UsageError
 from converter.files.scrub import scrub
 from converter.ir.model import TensorSpec
-from converter.preparation.declared import Declaration, Meaning, Prepare, State
+from converter.preparation.declared import Declaration, Meaning, Prepare
 
 Known = TypeVar("Known", bound=BaseModel)
 
@@ -110,12 +110,6 @@ def require_declared(declared: Declaration | None) -> Declaration:
             "--prepare server: nothing says how files become the model's inputs",
             hint="Write it under prepare: in a recipe, or give --image-size, --image-mean and "
             "--image-std, or samples of the kind that users send.",
-        )
-    if states := [item.input for item in declared.prepare if isinstance(item, State)]:
-        raise UsageError(
-            f"--prepare server: {', '.join(states)} of a window is what the one before left, and "
-            "servers run windows together",
-            hint="modelyard.load runs them in turn. Or take a model that takes a whole sound.",
         )
     return declared
 

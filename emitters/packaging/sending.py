@@ -12,6 +12,14 @@ _EXAMPLES = {
 }
 """A content type of a kind's, and two files."""
 
+_TEXTS = '{"text": "A sentence.", "pair": "Another one."}'
+"""Two texts in JSON."""
+
+_OF_TEXTS = (
+    "Texts come in JSON as well, where `pair` is the second of two and may be left out; several "
+    "as a list of such."
+)
+
 _BOUNDS = {
     "picture": "{pixels:,} pixels a picture",
     "sound": "{seconds:,.0f} seconds a sound",
@@ -44,13 +52,16 @@ def told_of_files(declared: Declaration, url: str, *, typed: bool = False, form:
         header = f"-H 'Content-Type: {said}' " if typed or len(kinds) > 1 else ""
         lines.append(f"curl {header}--data-binary @{file} {url}")
         lines.append(form or f"curl -F one=@{file} -F two=@{other} {url}")
+    if "text" in kinds:
+        lines.append(f"curl -H 'Content-Type: application/json' -d '{_TEXTS}' {url}")
     limits = Limits()
     bounds = [_BOUNDS[kind].format(**limits.model_dump()) for kind in kinds]
     most = ", ".join([f"{limits.bytes >> 20} MB a request", f"{limits.files} files", *bounds])
     wrong = "; ".join(_REFUSED[kind] for kind in kinds)
     commands = "\n".join(lines)
+    texts = f" {_OF_TEXTS}" if "text" in kinds else ""
     return (
-        f"```\n{commands}\n```\nThe answer is JSON; of several files, a list as `answers`. "
+        f"```\n{commands}\n```\nThe answer is JSON; of several files, a list as `answers`.{texts} "
         f"At most: {most} (`limits` in `stages.json`). "
         f'A file that can\'t be taken is told so, `{{"error": ...}}`: with status 400 where '
         f"{wrong}; with 413 where it is larger than that, with 415 where its content type is "

@@ -24,12 +24,14 @@ LINT = ("ruff", "check", "--isolated", "--select", "E,F,W,I,B", "--line-length",
 OURS = ("service.py", "model.py", "server.py", "runtime.py", "app.py", "asking.py", "stages.py")
 PHOTOS = "--image-mean 0.5 --image-std 0.25 --no-bench --no-check --prepare server"
 
-ASK = """import json, sys
+ASK = """import asyncio, json, sys
 sys.path.insert(0, sys.argv[1])
 from asking import REFUSED, Asking, refusal
 from inference import Model
 model = Model.load()
 asking, told = Asking(model), []
+async def run_all(requests):
+    return model.run(requests)
 for line in sys.stdin:
     body, kind = json.loads(line)
     try:
@@ -38,6 +40,8 @@ for line in sys.stdin:
         told.append([rows, asking.run(model, [asked])[0][1]])
     except REFUSED as error:
         told.append(refusal(error))
+    status, said = asyncio.run(asking.reply(body.encode("latin-1"), kind, run_all))
+    assert told[-1] == (status, said) if status >= 400 else told[-1][1] == json.loads(said)
 print(json.dumps(told))"""
 
 
@@ -176,3 +180,36 @@ def test_a_form_of_line_breaks_takes_no_more_than_any() -> None:
     for body, says in ((form, "cut short"), (b"abc", "no file"), (form * 3 + b"--", "more than 2")):
         with pytest.raises(StageError, match=says):
             stages.items(body.replace(b"--x--x", b"--x\r\n--x"), kind)
+
+
+TURNS = """g (float[batch, 8] x, float[batch, 1] state, float gain)
+    => (float[batch] y, float[batch, 1] left) {
+    s = ReduceSum<keepdims = 1>(x, axis) g = Mul(s, gain) left = Add(g, state)
+    y = Squeeze(left, axis) }"""
+
+
+@pytest.mark.parametrize("text", [TURNS, TURNS.replace("batch", "1")])
+def test_windows_that_hand_on_a_state_run_in_turn(text: str, tmp_path: Path) -> None:
+    """Each request has a state of its own, whatever runs beside it."""
+    written(tmp_path / "s.onnx", text, axis=np.array([1]))
+    modelyard.convert(
+        tmp_path / "s.onnx", bench=False, check=False, out=tmp_path / "out", serve="litserve",
+        prepare=["server", {"kind": "sound", "input": "x", "rate": 16000, "length": 8, "hop": 8},
+                 {"kind": "state", "input": "state", "next": "left", "shape": [1, 1]},
+                 {"kind": "constant", "input": "gain", "shape": [], "value": 2}],
+        answer={"kind": "series", "output": "y", "rate": 2000, "name": "sums"},
+    )  # fmt: skip
+    waves = [np.arange(first, first + 30, dtype=np.float32) / 64 for first in (0, 9)]
+    sent = []
+    for wave in waves:
+        into = BytesIO()
+        soundfile.write(into, np.stack([wave, wave], 1), 16000, format="WAV", subtype="FLOAT")
+        sent.append((into.getvalue().decode("latin-1"), "audio/wav"))
+    form = "".join(f'--q\r\nContent-Disposition: form-data; name="f"\r\n\r\n{body}\r\n'
+                   for body, _ in sent)  # fmt: skip
+    package = tmp_path / "out/serving/litserve/s"
+    answers = asked(package, *sent, (form + "--q--", "multipart/form-data; boundary=q"))
+    right = [np.pad(2 * wave, (0, 2)).reshape(4, 8).sum(axis=1).cumsum() for wave in waves]
+    told = [answers[0][1], answers[1][1], *answers[2][1]["answers"]]
+    for one, wanted in zip(told, [*right, *right], strict=True):
+        np.testing.assert_allclose(one["sums"]["values"], wanted, rtol=1e-6)

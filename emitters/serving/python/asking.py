@@ -18,11 +18,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from inference import HERE, Arrays, InputError, Interface, Model, finish
+from inference import HERE, Arrays, InputError, Interface, Model, finish, parsed
 from stages import TYPES, Item, Seen, StageError, Stages
 
 REFUSED = (StageError, InputError)
 """What is the client's mistake."""
+
+TEXT = {
+    "type": "object",
+    "properties": {"text": {"type": "string"}, "pair": {"type": "string"}},
+    "required": ["text"],
+}
+TEXTS = {"oneOf": [TEXT, {"type": "array", "items": TEXT}]}
+"""Texts in JSON, as OpenAPI describes them."""
 
 Run = Callable[[list[Arrays]], Awaitable[list[Arrays]]]
 """Runs requests of the model, and gives the outputs of each."""
@@ -35,10 +43,12 @@ class Asked:
     Attributes:
         feeds: What the model runs.
         files: Of each file, what its answer needs, and the rows of each of its ``feeds``.
+        in_turn: Whether ``feeds`` are those of whole files, whose windows run one by one.
     """
 
     feeds: list[Arrays]
     files: list[tuple[Seen, list[int]]]
+    in_turn: bool = False
 
 
 class Asking:
@@ -52,28 +62,38 @@ class Asking:
     def __init__(self, interface: Interface, folder: Path = HERE) -> None:
         self.interface, self.stages = interface, Stages.load(folder)
         prepared = self.stages.declared["prepare"]
-        self._constants = {item["input"] for item in prepared if item["kind"] == "constant"}
+        fixed = (item for item in prepared if item["kind"] in ("constant", "state"))
+        self._constants = {item["input"] for item in fixed}
 
     def read(self, body: bytes, content_type: str = "") -> Asked:
-        """The files of a request's body; the model's own arrays, where it is JSON.
+        """The files of a request's body; texts or the model's own arrays, where it is JSON.
 
         Raises:
             StageError: One of them can't be prepared; its ``status`` is HTTP's.
             InputError: The model doesn't take one of them.
         """
         if not self.stages.takes(content_type):
-            return self.arrays(body)
+            return self.of_json(body)
         return self.of(self.stages.items(body, content_type))
 
-    def arrays(self, request: Any) -> Asked:
-        """A request of arrays; see :meth:`inference.Interface.prepare`."""
-        return Asked([self.interface.prepare(request)], [])
+    def of_json(self, request: Any) -> Asked:
+        """A request in JSON: of texts (see :meth:`stages.Stages.texts`), or of arrays (see
+        :meth:`inference.Interface.prepare`)."""
+        said = parsed(request) if isinstance(request, (str, bytes, bytearray)) else request
+        if texts := self.stages.texts(said):
+            return self.of(texts)
+        return Asked([self.interface.prepare(said)], [])
 
     def of(self, items: Sequence[Item]) -> Asked:
         """The same of files that the server has taken out of a body."""
-        asked = Asked([], [])
+        asked = Asked([], [], self.stages.in_turn)
         for item in items:
             feeds, seen = self.stages.prepare(item)
+            if asked.in_turn:
+                self._window(next(self.stages.turns(feeds)))  # it fits, or is refused here
+                asked.feeds.append(feeds)
+                asked.files.append((seen, [1]))
+                continue
             pieces = list(self._pieces(feeds))
             asked.feeds.extend(self.interface.prepare(piece) for piece, _ in pieces)
             asked.files.append((seen, [rows for _, rows in pieces]))
@@ -94,8 +114,15 @@ class Asking:
     def run(self, model: Model, requests: Sequence[Asked]) -> list[tuple[int, dict[str, Any]]]:
         """HTTP's status and the answer of each of several requests, which the model runs
         together."""
-        outputs = iter(model.run([feeds for asked in requests for feeds in asked.feeds]))
-        given = [[next(outputs) for _ in asked.feeds] for asked in requests]
+        joined = [feeds for asked in requests if not asked.in_turn for feeds in asked.feeds]
+        outputs = iter(model.run(joined))
+        given = [
+            [
+                self._in_turn(model, feeds) if asked.in_turn else next(outputs)
+                for feeds in asked.feeds
+            ]
+            for asked in requests
+        ]
         return [self._told(asked, found) for asked, found in zip(requests, given, strict=True)]
 
     def _told(self, asked: Asked, outputs: Sequence[Arrays]) -> tuple[int, dict[str, Any]]:
@@ -103,6 +130,14 @@ class Asking:
             return 200, self.answer(asked, outputs)
         except REFUSED as error:
             return status_of(error), {"error": str(error)}
+
+    def _in_turn(self, model: Model, feeds: Arrays) -> Arrays:
+        return dict(self.stages.run(lambda window: model.run([self._window(window)])[0], feeds))
+
+    def _window(self, feeds: Arrays) -> Arrays:
+        [(window, _)] = self._pieces(feeds)
+        prepared: Arrays = self.interface.prepare(window)
+        return prepared
 
     def run_rows(self, model: Model, feeds: Arrays) -> Arrays:
         """The outputs of what :attr:`stages` have prepared, in as many runs as it takes."""
@@ -135,8 +170,25 @@ class Asking:
             asked = await asyncio.to_thread(self.read, body, content_type)
         except REFUSED as error:
             return refusal(error)
-        status, told = self._told(asked, await run(asked.feeds))
+        status, told = self._told(asked, await self._outputs(asked, run))
         return status, json.dumps(told)
+
+    async def _outputs(self, asked: Asked, run: Run) -> list[Arrays]:
+        """The outputs of what was asked; windows that run in turn, beside those of others."""
+        if not asked.in_turn:
+            return await run(asked.feeds)
+        return list(await asyncio.gather(*(self._turned(feeds, run) for feeds in asked.feeds)))
+
+    async def _turned(self, feeds: Arrays, run: Run) -> Arrays:
+        turns = self.stages.turns(feeds)
+        window = next(turns)
+        while True:
+            [outputs] = await run([self._window(window)])
+            try:
+                window = turns.send(outputs)
+            except StopIteration as done:
+                found: Arrays = done.value
+                return found
 
     async def reply_to(self, request: Any, run: Run) -> tuple[int, str]:
         """The same for one of Starlette's requests."""
@@ -154,6 +206,8 @@ class Asking:
                  for kind in self.stages.kinds for said in TYPES[kind]]  # fmt: skip
         form = {"schema": {"type": "object", "additionalProperties": file["schema"]}}
         content = {**dict.fromkeys(kinds, file), "multipart/form-data": form}
+        if "text" in self.stages.kinds:
+            content["application/json"] = {"schema": TEXTS}
         return {"requestBody": {"required": True, "content": content}}
 
     def _pieces(self, feeds: Arrays) -> Iterator[tuple[Arrays, int]]:

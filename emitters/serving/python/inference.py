@@ -86,7 +86,7 @@ class Interface:
         if "flow" in self.facts:
             raise InputError(f"{self.name} takes files, as they are, and no arrays")
         if isinstance(request, (str, bytes, bytearray)):
-            request = _parsed(request)
+            request = parsed(request)
         if not isinstance(request, Mapping):
             raise InputError(f"a request is an object of inputs by name: {self._names()}")
         if missing := [name for name in self.inputs if name not in request]:
@@ -313,7 +313,7 @@ def tensor(
     return _cast(found, name, DATATYPES[datatype], f"its datatype is {datatype}", typed=is_array)
 
 
-def _parsed(text: str | bytes | bytearray) -> Any:
+def parsed(text: str | bytes | bytearray) -> Any:
     """What the JSON says."""
     try:
         return json.loads(text)

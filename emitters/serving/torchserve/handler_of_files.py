@@ -55,9 +55,9 @@ class Handler:
             body = request["body"]
             if isinstance(body, (str, bytes, bytearray)):
                 return self.asking.read(_bytes(body), content_type)
-            return self.asking.arrays(body)
+            return self.asking.of_json(body)
         if "data" in request and not content_type:
-            return self.asking.arrays(request["data"])
+            return self.asking.of_json(request["data"])
         items = [self.asking.stages.items(_bytes(v), "", name) for name, v in request.items()]
         if not items:
             raise StageError("the form holds no file")

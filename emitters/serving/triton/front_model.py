@@ -12,6 +12,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,7 @@ class TritonPythonModel:
     def _told(self, item: Item) -> dict[str, Any]:
         """The answer to a file."""
         feeds, seen = self._stages.prepare(item)
-        outputs = run(self._stages.declared["model"], feeds)
+        outputs = self._stages.run(partial(run, self._stages.declared["model"]), feeds)
         told: dict[str, Any] = self._stages.answer(outputs, seen)
         return told
 
@@ -95,7 +96,7 @@ def run(model: Mapping[str, Any], feeds: Mapping[str, Any]) -> Arrays:
     found: list[Arrays] = []
     for start in range(0, count, most):
         part = {
-            name: array[start : start + most] if len(array) == count else array
+            name: array[start : start + most] if array.shape[:1] == (count,) else array
             for name, array in feeds.items()
         }
         done = pb_utils.InferenceRequest(
