@@ -579,6 +579,17 @@ class Declaration(_Data):
         return list(dict.fromkeys(name for item in own for name in item.requires))
 
 
+IN_TURN = 1200.0
+"""Seconds of a sound whose windows run one by one, each some tenths of a millisecond to a few: more
+is no answer within a request's time."""
+
+
+def limits_of(declared: Declaration) -> Limits:
+    """What a package that prepares takes of one request, unless it is told otherwise."""
+    in_turn = any(isinstance(item, State) for item in declared.prepare)
+    return Limits(seconds=IN_TURN) if in_turn else Limits()
+
+
 def tops_of(declared: Declaration | None) -> dict[str, tuple[str, str]]:
     """The outputs of the best classes that a graph gives itself, their scores and indices, by the
     output whose they are."""

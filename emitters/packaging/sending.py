@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from converter.preparation.declared import Declaration, Limits, file_kind
+from converter.preparation.declared import Declaration, file_kind, limits_of
 
 _EXAMPLES = {
     "picture": ("image/jpeg", "cat.jpg", "other.jpg"),
@@ -54,7 +54,7 @@ def told_of_files(declared: Declaration, url: str, *, typed: bool = False, form:
         lines.append(form or f"curl -F one=@{file} -F two=@{other} {url}")
     if "text" in kinds:
         lines.append(f"curl -H 'Content-Type: application/json' -d '{_TEXTS}' {url}")
-    limits = Limits()
+    limits = limits_of(declared)
     bounds = [_BOUNDS[kind].format(**limits.model_dump()) for kind in kinds]
     most = ", ".join([f"{limits.bytes >> 20} MB a request", f"{limits.files} files", *bounds])
     wrong = "; ".join(_REFUSED[kind] for kind in kinds)

@@ -12,7 +12,7 @@ from typing import Any
 
 from converter.ir.model import TensorSpec
 from converter.preparation import flows, stages
-from converter.preparation.declared import Declaration, Limits
+from converter.preparation.declared import Declaration, limits_of
 from converter.preparation.staged.base import FILE, packages_of
 from converter.preparation.written import require_declared as require_declared
 from emitters.composing import beside, compose
@@ -73,7 +73,7 @@ def stages_facts(
          "zero_point": spec.zero_point or 0}
         for spec in (*inputs, *outputs)
     ]  # fmt: skip
-    return {**known, "limits": Limits().model_dump(mode="json"), "stored": stored}
+    return {**known, "limits": limits_of(declared).model_dump(mode="json"), "stored": stored}
 
 
 def stages_texts(facts: dict[str, Any]) -> dict[str, str]:

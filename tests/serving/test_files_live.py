@@ -22,6 +22,7 @@ import modelyard
 from converter import api
 from converter.commands.serve import Served
 from tests.acceptance.cli import small_cnn, typed, written
+from tests.acceptance.test_sounds import spoken
 from tests.huggingface.models import save
 from tests.huggingface.test_texts import with_tokenizer
 from tests.serving.test_files_package import asked
@@ -58,10 +59,10 @@ def served(request: pytest.FixtureRequest, folder: Path) -> Iterator[Served]:
         yield running
 
 
-def address(served: Served) -> str:
+def address(served: Served, file: str = "cat.jpg") -> str:
     """Where files are sent to, as the README's line has it."""
     readme = (served.folder / "README.md").read_text()
-    line = next(line for line in readme.splitlines() if "--data-binary @cat.jpg" in line)
+    line = next(line for line in readme.splitlines() if f"--data-binary @{file}" in line)
     given = served.addresses.get("json") or served.addresses["v2"]
     return "/".join([*given.split("/")[:3], *line.split()[-1].split("/")[3:]])
 
@@ -233,6 +234,34 @@ def test_sounds(tmp_path: Path) -> None:
             values = json.loads(answer)["level"]["values"]
             np.testing.assert_allclose(values, right, atol=1e-6, err_msg=name)
             assert len(right) > 200
+
+
+def test_a_48_khz_stereo_recording(tmp_path: Path) -> None:
+    """silero-vad, whose windows hand on a state: two callers at once are each told their own."""
+    spans = [[(0.5, 1.6)], [(0.9, 2.4)]]
+    for number, speech in enumerate(spans):
+        wave = spoken(speech, 3.0, 48000)
+        stereo = np.stack([wave, wave * 0.5], 1)
+        soundfile.write(tmp_path / f"{number}.wav", stereo, 48000, subtype="FLOAT")
+    options = "--no-bench --no-check --prepare server --serve litserve --out out"
+    typed(f"convert zoo:silero-vad {options}", tmp_path)
+    files = [tmp_path / f"{number}.wav" for number in (0, 1)]
+    with (
+        api.serve(str(tmp_path / "out/serving/litserve/silero-vad"), port=0) as served,
+        modelyard.load(tmp_path / "out") as net,
+        ThreadPoolExecutor(4) as pool,
+    ):
+        url = address(served, "speech.wav")
+        right = [net(file).told for file in files] * 2
+        answers = pool.map(
+            lambda file: post(url, file.read_bytes(), **{"Content-Type": "audio/wav"}), files * 2
+        )
+        for (status, answer), known in zip(answers, right, strict=True):
+            assert status == 200, answer
+            told = json.loads(answer)
+            assert len(told["segments"]) == 1 and told["segments"] == known["segments"]
+            values = (of["speech"]["values"] for of in (told, known))
+            np.testing.assert_allclose(*values, atol=1e-5)
 
 
 def wav(frames: int, data: bytes) -> bytes:
