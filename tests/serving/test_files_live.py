@@ -8,6 +8,7 @@ import sys
 import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPConnection
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -75,6 +76,15 @@ def curl(*line: str | Path) -> tuple[int, Any]:
     return int(status), json.loads(said)
 
 
+def untyped(url: str, body: bytes) -> tuple[int, str]:
+    """What a body is answered of which nobody says what it is."""
+    _, _, host, path = url.split("/", 3)
+    connection = HTTPConnection(host, timeout=60)
+    connection.request("POST", f"/{path}", body)
+    answer = connection.getresponse()
+    return answer.status, answer.read().decode()
+
+
 def assert_same(answer: Any, right: modelyard.Answer) -> None:
     """Labels are equal, and scores to 1e-3."""
     assert [item["label"] for item in answer["classes"]] == [str(i.label) for i in right.classes]
@@ -97,6 +107,9 @@ def test_curl_sends_a_picture(served: Served, folder: Path) -> None:
             status, answer = curl(*way, files[5], url)
             assert status == 200, answer
             assert_same(answer, right[5])
+        status, answer = untyped(url, files[2].read_bytes())
+        assert status == 200, answer
+        assert_same(json.loads(answer), right[2])
         form = [part for n, file in enumerate(files) for part in ("-F", f"f{n}=@{file}")]
         status, answer = curl(*form, url)
         assert status == 200 and len(answer["answers"]) == 10, answer
@@ -289,7 +302,12 @@ def test_texts(tmp_path: Path) -> None:
         "a million letters": (b"the cat " * 125_000, "text/plain", 413, "100,000"),
         "no text": (b"\xff\xfe\xfd", "application/octet-stream", 400, "UTF-8"),
         "a picture": (b"abc", "image/png", 415, "image/png"),
+        "no second text": (b'{"text": "a", "pair": 5}', "application/json", 400, "pair of text 1"),
+        "curl's": (b"the cat, sees", "application/x-www-form-urlencoded", 415, "Content-Type"),
     }
+    line = [sys.executable, "-c", "from asking import *; print(Asking(Interface()).openapi)"]
+    said = subprocess.run(line, cwd=beside, capture_output=True, text=True, check=True).stdout
+    assert "'application/json': {'schema': {'oneOf'" in said
     with (
         api.serve(str(tmp_path / "out/serving/torchserve/bert"), port=0) as served,
         modelyard.load(tmp_path / "out") as net,
@@ -303,6 +321,18 @@ def test_texts(tmp_path: Path) -> None:
             status, answer = post(url, text.encode(), **{"Content-Type": "text/plain"})
             assert status == 200, answer
             assert_same(json.loads(answer), known)
+        status, answer = untyped(url, sent[0].encode())
+        assert status == 200, answer
+        assert_same(json.loads(answer), right[0])
+        pairs = [{"text": sent[1], "pair": sent[0]}, {"text": sent[2]}]
+        both = [net((sent[1], sent[0])), right[2]]
+        for status, told in (
+            (200, asked(beside, (json.dumps(pairs), "application/json"))[0][1]),
+            curl("-H", "Content-Type: application/json", "-d", json.dumps(pairs), url),
+        ):
+            assert status == 200, told
+            for one, known in zip(told["answers"], both, strict=True):
+                assert_same(one, known)
         form = [part for n, text in enumerate(sent) for part in ("-F", f"t{n}={text}")]
         status, answer = curl(*form, url)
         assert status == 200 and len(answer["answers"]) == 3, answer

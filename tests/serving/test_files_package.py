@@ -213,3 +213,26 @@ def test_windows_that_hand_on_a_state_run_in_turn(text: str, tmp_path: Path) -> 
     told = [answers[0][1], answers[1][1], *answers[2][1]["answers"]]
     for one, wanted in zip(told, [*right, *right], strict=True):
         np.testing.assert_allclose(one["sums"]["values"], wanted, rtol=1e-6)
+
+
+def test_texts_come_in_json_of_one_form() -> None:
+    stages = Stages({"prepare": [{"kind": "text"}], "answer": [], "limits": {"files": 2}})
+    one, two = {"text": "a cow"}, {"text": "the cat", "pair": "naïve"}
+    found = [(item.data, item.pair) for item in stages.texts([one, two])]
+    assert found == [("a cow", None), ("the cat", "naïve")]
+    [item] = stages.items(json.dumps(two).encode())  # of which nobody says that it is JSON
+    assert (item.data, item.pair) == ("the cat", "naïve")
+    for other in (json.dumps(one), '{"text": "a', "{" * 100_000):
+        [item] = stages.items(other.encode())
+        assert (item.data, item.pair) == (other, None)
+    for arrays in ({"input_ids": [[1]]}, {"text": ["a"]}, [], [1], "a", None):
+        assert stages.texts(arrays) == []
+    for bad, says in (
+        ({"text": ""}, "text of text 1 is empty"),
+        ([one, {**two, "pair": ["b"]}], "pair of text 2 is no text"),
+        ({"text": "a", "other": 1}, "holds other"),
+        ({"text": "\ud800"}, "half of a letter"),
+        ([one] * 3, "at most 2 are taken"),
+    ):
+        with pytest.raises(StageError, match=says):
+            stages.texts(bad)

@@ -32,6 +32,7 @@ from tests.acceptance.test_flows import RECIPE, flow_files
 from tests.acceptance.test_prepare import SOUND
 from tests.huggingface.models import save
 from tests.huggingface.test_texts import with_tokenizer
+from tests.serving.test_files_package import TURNS
 from tests.serving.test_flow_packages import asked
 
 RAW = {"Inference-Header-Content-Length": "0"}
@@ -51,6 +52,15 @@ PRICES = {
     ]}],
     "answer": {"kind": "numbers", "names": ["price"], "unit": "EUR"},
 }  # fmt: skip
+RISES = {
+    "preparation": [
+        {"kind": "sound", "input": "x", "rate": 16000, "length": 8, "hop": 8},
+        {"kind": "state", "input": "state", "next": "left", "shape": [1, 1]},
+        {"kind": "constant", "input": "gain", "shape": [], "value": 2},
+    ],
+    "answer": {"kind": "series", "output": "y", "rate": 2000, "name": "level"},
+    "check": False,
+}
 PRICE = """g (float[batch, 2] size, int64[batch, 1] age) => (float[batch, 1] y) {
     a = Cast<to = 1>(age) s = ReduceSum<keepdims = 1>(size, axis) y = Mul(a, s) }"""
 
@@ -79,10 +89,11 @@ class Place:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three models, each published to ``repository`` and kept under its own name."""
+    """Four models, each published to ``repository`` and kept under its own name."""
     folder = tmp_path_factory.mktemp("files")
     small_cnn(folder / "cnn.onnx")
     written(folder / "level.onnx", SOUND)
+    written(folder / "rise.onnx", TURNS, axis=np.array([1]))
     written(folder / "price.onnx", PRICE, axis=np.array([1]))
     (folder / "names.txt").write_text("\n".join(NAMES))
     (folder / "photos").mkdir()
@@ -94,7 +105,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     line = "--no-bench --repository repository --out"
     typed("convert cnn.onnx --samples photos --label-names names.txt --image-resize 20 "
           f"--serve triton --prepare server {line} cnn", folder)  # fmt: skip
-    for name, said in {"level": LEVELS, "price": PRICES}.items():
+    for name, said in {"level": LEVELS, "rise": RISES, "price": PRICES}.items():
         recipe = {"source": f"{name}.onnx", "serve": "triton", "prepare": "server", **said}
         (folder / f"{name}.yaml").write_text(yaml.safe_dump(recipe))
         typed(f"run {name}.yaml {line} {name}", folder)
@@ -174,11 +185,12 @@ def test_windows_and_lines_are_as_many_rows_as_there_are(place: Place, tmp_path:
     rng = np.random.default_rng(0)
     wave = rng.standard_normal((4800, 2)).astype(np.float32) / 8
     soundfile.write(tmp_path / "a.wav", wave, 48000, subtype="FLOAT")
-    with modelyard.load(place.folder / "level") as net:
-        right = net(tmp_path / "a.wav").told["level"]
-    found = place.ask("level", (tmp_path / "a.wav").read_bytes())["level"]
-    assert found["rate"] == right["rate"] and len(found["values"]) > 200
-    np.testing.assert_allclose(found["values"], right["values"], atol=1e-5)
+    for name in ("level", "rise"):  # the latter's windows hand on a state
+        with modelyard.load(place.folder / name) as net:
+            right = net(tmp_path / "a.wav").told["level"]
+        found = place.ask(name, (tmp_path / "a.wav").read_bytes())["level"]
+        assert found["rate"] == right["rate"] and len(found["values"]) >= 200
+        np.testing.assert_allclose(found["values"], right["values"], atol=1e-5)
     assert "can't be read as a sound" in place.refused("level", b"RIFF but no sound")
     lines = [f"{age},x,1,2.5" for age in range(20)]
     told = place.ask("price", "\n".join(["age,name,width,height", *lines]).encode())
@@ -249,7 +261,12 @@ def test_a_sentence_becomes_a_class(tmp_path: Path) -> None:
         told = flow(sent.decode())
     right = told["bert"]["classes"]
     assert told["again"]["classes"] == right
-    [(status, found)] = asked(out / "serving/litserve/page", (sent, "text/plain"))
+    two = json.dumps({"text": "the cat", "pair": "a cow"}).encode()
+    with modelyard.load(out / "bert") as net:
+        pair = net(("the cat", "a cow")).told["classes"]
+    [(status, found), (_, both)] = asked(
+        out / "serving/litserve/page", (sent, "text/plain"), (two, "application/json")
+    )
     assert status == 200
     with served(out / "serving/triton", tmp_path) as place:
         by_flow = place.ask("page", sent)
@@ -257,6 +274,10 @@ def test_a_sentence_becomes_a_class(tmp_path: Path) -> None:
             assert [item["label"] for item in same["classes"]] == [i["label"] for i in right]
             scores = [item["score"] for item in same["classes"]]
             np.testing.assert_allclose(scores, [item["score"] for item in right], atol=1e-3)
+        for same in (both["bert"], place.ask("bert", two), place.ask("page", two)["again"]):
+            for one, known in zip(same["classes"], pair, strict=True):
+                assert one["label"] == known["label"]
+                assert one["score"] == pytest.approx(known["score"], abs=1e-3)
         assert "no text in UTF-8" in place.refused("bert", b"\xff\xfe\x00")
         assert "at most 100,000 are taken" in place.refused("bert", b"a" * 100_001)
 
