@@ -21,10 +21,13 @@ from converter.preparation.declared import (
     Classes,
     Declaration,
     Embedding,
+    Keypoints,
+    Masks,
     Meaning,
     Meant,
     Picture,
     Sound,
+    Spelled,
 )
 from converter.protocols.wrapped import WrappedSource
 
@@ -34,10 +37,10 @@ if TYPE_CHECKING:
     from converter.protocols.parser import Source
     from converter.runtime.session import Session
 
-_ABLE = (Picture, Sound, Classes, Boxes, Embedding)
+_ABLE = (Picture, Sound, Classes, Boxes, Embedding, Masks, Keypoints, Spelled)
 """What operators do."""
 
-_PLACELESS = ("numbers", "text", "series", "segments")
+_PLACELESS = ("numbers", "series", "segments")
 """Answers made outside that hang on no place in a picture: what does needs it resized there."""
 
 _OUTSIDE = {
@@ -51,9 +54,13 @@ _OUTSIDE = {
 }
 
 
+_DRAWN = {"masks": "making PNGs of masks", "text": "joining letters"}
+"""What is left of answers that operators make."""
+
+
 def _is_able(item: Meaning) -> bool:
     """Whether operators are to make an answer."""
-    return isinstance(item, _ABLE) and not (isinstance(item, Boxes) and item.outside)
+    return isinstance(item, _ABLE) and not getattr(item, "outside", False)
 
 
 @dataclass(frozen=True)
@@ -120,6 +127,7 @@ class InGraph:
             item.step if isinstance(item, Meant) else f"making {item.kind} of {item.output}"
             for item in rest
         )  # fmt: skip
+        outside += [said for kind, said in _DRAWN.items() if kind in fused]
         inside = "; ".join(f"{kind}: {', '.join(steps)}" for kind, steps in fused.items())
         lines = [f"in the graph (--prepare graph): {inside}"]
         return [*lines, f"outside of it: {', '.join(outside)}"] if outside else lines
@@ -236,7 +244,8 @@ def _spectrum_of(declared: Declaration) -> Sound | None:
 def _require_something(declared: Declaration) -> None:
     if any(isinstance(item, Picture) for item in declared.prepare) or _spectrum_of(declared):
         return
-    does = [isinstance(i, Boxes | Embedding) and _is_able(i) for i in declared.answer]
+    makes = Boxes | Embedding | Masks | Keypoints | Spelled
+    does = [isinstance(i, makes) and _is_able(i) for i in declared.answer]
     if any(does) or any(isinstance(i, Classes) and i.activation for i in declared.answer):
         return
     kinds = ", ".join(item.kind for item in declared.prepare)

@@ -11,7 +11,16 @@ from converter.check.sums import are_best
 from converter.errors import ModelError
 from converter.ir.model import TensorSpec
 from converter.pipeline.in_graph import InGraph
-from converter.preparation.declared import Boxes, Classes, Embedding, Picture, tops_of
+from converter.preparation.declared import (
+    Boxes,
+    Classes,
+    Embedding,
+    Keypoints,
+    Masks,
+    Picture,
+    Spelled,
+    tops_of,
+)
 from converter.protocols.wrapped import WrappedSession
 
 if TYPE_CHECKING:
@@ -155,7 +164,35 @@ class StagedSession(WrappedSession):
                 for i in range(len(found[name]))
             ]
             return {name: np.array(rows, np.float32)}
-        return {}
+        return _placed(item, left, found[name], fed, seen) if left.fused else {}
+
+
+def _placed(
+    item: Mapping[str, Any], left: Any, values: Array, fed: Arrays, seen: Sequence[Any]
+) -> dict[str, Array]:
+    """Masks, points and letters of each row."""
+    import numpy as np
+
+    from converter.preparation.staged.classes import best_path
+    from converter.preparation.staged.masks import pixel_classes, placed_points
+
+    rows = [values[i : i + 1] for i in range(len(values))]
+    each = list(seen) if len(seen) == len(rows) else [seen[0]] * len(rows)
+    where = [replace(one, feeds=dict(fed)) for one in each]
+    name = item["output"]
+    if isinstance(left, Spelled):
+        paths = [best_path(item, row.reshape(-1, row.shape[-1])) for row in rows]
+        indices, sure = (np.stack(part) for part in zip(*paths, strict=True))
+        return {name: indices, str(left.scores): sure.astype(np.float32)}
+    if isinstance(left, Masks) and "size" in left.fused:
+        found = (pixel_classes(item, *pair) for pair in zip(rows, where, strict=True))
+        return {name: np.stack(list(found))}
+    if isinstance(left, Masks):
+        return {name: values.argmax(axis=-1 if item["channels_last"] else 1).astype(np.int64)}
+    if isinstance(left, Keypoints):
+        made = [placed_points(item, *pair) for pair in zip(rows, where, strict=True)]
+        return {name: np.stack(made).astype(np.float32).reshape(values.shape)}
+    return {}
 
 
 def followed(session: Session, model: Model) -> Session:

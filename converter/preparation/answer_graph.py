@@ -1,5 +1,6 @@
 """What a model's outputs mean as ONNX operators behind it: probabilities, the best classes, boxes
-after non-maximum suppression, pooled vectors of length 1.
+after non-maximum suppression, pooled vectors of length 1; masks, points and letters are
+:mod:`converter.preparation.answer_places`'.
 
 They do what :mod:`converter.preparation.stages` does. What they leave to do is declared anew.
 """
@@ -12,11 +13,21 @@ from typing import Any
 import numpy as np
 import onnx_ir
 
-from converter.errors import UsageError
 from converter.ir.batch import fix_batch
 from converter.ir.model import Model
 from converter.passes.legalize.builder import Builder, rank
-from converter.preparation.declared import Boxes, Classes, Embedding, Meaning, top_names
+from converter.preparation.answer_places import put_keypoints, put_letters, put_masks
+from converter.preparation.declared import (
+    Boxes,
+    Classes,
+    Embedding,
+    Keypoints,
+    Masks,
+    Meaning,
+    Spelled,
+    top_names,
+)
+from converter.preparation.graph_ends import activated, behind, output_of, refused
 from converter.preparation.picture_graph import Placed
 
 Array = np.ndarray[Any, Any]
@@ -25,9 +36,6 @@ DataType = onnx_ir.DataType
 
 LEAST = np.array(-3e38, np.float32)
 """The score of a box as a class that it isn't."""
-
-_ACTIVATIONS = {"softmax": "Softmax", "sigmoid": "Sigmoid"}
-
 
 Size = tuple[int | None, int | None]
 
@@ -51,45 +59,36 @@ def put_answers(
     """
     left: list[Meaning] = []
     for known in meanings:
-        if isinstance(known, Classes):
+        if getattr(known, "outside", False):
+            left.append(known)
+        elif isinstance(known, Classes):
             left.append(_put_classes(model, known))
-        elif isinstance(known, Boxes) and not known.outside:
+        elif isinstance(known, Boxes):
             left.append(_put_boxes(model, known, placed, size))
         elif isinstance(known, Embedding):
             left.append(_put_embedding(model, known))
+        elif isinstance(known, Masks):
+            left.append(put_masks(model, known, placed, size))
+        elif isinstance(known, Keypoints):
+            left.append(put_keypoints(model, known, placed, size))
+        elif isinstance(known, Spelled):
+            left.append(put_letters(model, known))
         else:
             left.append(known)
     return left
 
 
-def _value_of(model: Model, name: str | None) -> Value:
-    return next(value for value in model.graph.graph.outputs if value.name == name)
-
-
-def _behind(model: Model, value: Value) -> Builder:
-    """What writes nodes at the graph's end, in the place of an output."""
-    graph = model.graph.graph
-    name = value.name or ""
-    value.name = f"{name}/source"
-    node = onnx_ir.node("Identity", [value], name=f"{name}/answer")
-    graph.append(node)
-    made = node.outputs[0]
-    made.name, made.type, made.shape = name, value.type, value.shape
-    graph.outputs[list(graph.outputs).index(value)] = made
-    return Builder(node, model.opset)
-
-
 def _put_classes(model: Model, known: Classes) -> Classes:
-    value = _value_of(model, known.output)
+    value = output_of(model, known.output)
     count = value.shape[-1] if value.shape else None
     several = isinstance(count, int) and count > 1
     if not (several or known.activation):
         return known
-    b = _behind(model, value)
+    b = behind(model, value)
     x = b.cast(value, DataType.FLOAT)
     fused: list[str] = []
     if known.activation:
-        x = _activated(b, x, known.activation)
+        x = activated(b, x, known.activation)
         fused.append(known.activation)
     if isinstance(count, int) and several:
         fused.append("top")
@@ -105,19 +104,14 @@ def _put_classes(model: Model, known: Classes) -> Classes:
     return known.model_copy(update={"activation": "", "fused": tuple(fused)})
 
 
-def _activated(b: Builder, x: Value, activation: str) -> Value:
-    attributes = {"axis": -1} if activation == "softmax" else {}
-    return b.op(_ACTIVATIONS[activation], x, **attributes)
-
-
 def _put_embedding(model: Model, known: Embedding) -> Embedding:
-    value = _value_of(model, known.output)
+    value = output_of(model, known.output)
     if known.pool == "none" and not known.normalize:
         return known
     if value.shape is None:
-        raise _refused(f"how many axes {known.output} has isn't known")
+        raise refused(f"how many axes {known.output} has isn't known")
     mask = next((v for v in model.graph.graph.inputs if v.name == known.mask), None)
-    b = _behind(model, value)
+    b = behind(model, value)
     fused: list[str] = []
     x = b.cast(value, DataType.FLOAT)
     if known.pool != "none":
@@ -151,11 +145,11 @@ def _pooled(b: Builder, x: Value, pool: str, mask: Value | None) -> Value:
 def _put_boxes(model: Model, known: Boxes, placed: Placed | None, size: Size) -> Boxes:
     fix_batch(model, 1)
     names = known.output, known.scores, known.classes
-    values = [_value_of(model, name) if name else None for name in names]
+    values = [output_of(model, name) if name else None for name in names]
     if any(value is not None and value.shape is None for value in values):
-        raise _refused(f"the sizes of {', '.join(filter(None, names))} aren't known")
+        raise refused(f"the sizes of {', '.join(filter(None, names))} aren't known")
     assert values[0] is not None
-    b = _behind(model, values[0])
+    b = behind(model, values[0])
     made = _Boxes(b, known, placed, size).found(values[0], *values[1:])
     named = (
         known.output,
@@ -222,7 +216,7 @@ class _Boxes:
             return self.b.squeeze(x, [0])
         if len(shape) == 2:
             return x
-        raise _refused(f"{self.known.output} has the sizes {shape}, and not [1, n, values]")
+        raise refused(f"{self.known.output} has the sizes {shape}, and not [1, n, values]")
 
     def _scores(self, x: Value) -> Value:
         """Scores as [n, classes]."""
@@ -232,7 +226,7 @@ class _Boxes:
         if len(shape) == 1 or (len(shape) == 2 and shape[0] == 1):
             flat = self.b.cast(x, DataType.FLOAT)
             return self.b.op("Reshape", flat, np.array([-1, 1], np.int64))
-        raise _refused(f"{self.known.scores} has the sizes {shape}, and not [1, n, classes]")
+        raise refused(f"{self.known.scores} has the sizes {shape}, and not [1, n, classes]")
 
     def _columns(self, x: Value, first: int, end: int = 2**31 - 1) -> Value:
         ends = (np.array([item], np.int64) for item in (first, end, 1))
@@ -251,9 +245,9 @@ class _Boxes:
             factor = b.op("Reshape", self._columns(rest, 0, 1), flat)
             rest = self._columns(rest, 1)
             if known.activation == "softmax":
-                raise _refused("softmax of an objectness is 1")
-            factor = _activated(b, factor, known.activation) if known.activation else factor
-        rest = _activated(b, rest, known.activation) if known.activation else rest
+                raise refused("softmax of an objectness is 1")
+            factor = activated(b, factor, known.activation) if known.activation else factor
+        rest = activated(b, rest, known.activation) if known.activation else rest
         rest = self._columns(rest, 0, -1) if known.background else rest
         count = rest.shape[1] if rest.shape is not None else None
         score = b.reduce("ReduceMax", rest, [1], keep=False)
@@ -288,7 +282,7 @@ class _Boxes:
         """Width, height, width, height of the model's picture, float32."""
         height, width = self.size
         if height is None or width is None:
-            raise _refused("boxes are shares of the model's picture, whose size is free")
+            raise refused("boxes are shares of the model's picture, whose size is free")
         return np.array([width, height] * 2, np.float32)
 
     def _twice(self, pair: Value) -> Value:
@@ -302,7 +296,7 @@ class _Boxes:
             above = b.op("GreaterOrEqual", score, np.array(known.threshold, np.float32))
             return b.squeeze(b.op("NonZero", above), [0])
         if not count:
-            raise _refused("how many classes boxes have isn't known: give their labels")
+            raise refused("how many classes boxes have isn't known: give their labels")
         own = b.op("Equal", b.unsqueeze(index, [0]), np.arange(count, dtype=np.int64)[:, None])
         by_class = b.op("Where", own, b.unsqueeze(score, [0]), LEAST)
         below = np.nextafter(np.array(known.threshold, np.float32), np.array(-np.inf, np.float32))
@@ -311,10 +305,3 @@ class _Boxes:
             np.array([known.most], np.int64), np.array([known.iou], np.float32), below.reshape(1),
         )  # fmt: skip
         return b.op("Gather", found, np.array(2, np.int64), axis=1)
-
-
-def _refused(why: str) -> UsageError:
-    return UsageError(
-        f"--prepare graph: {why}",
-        hint="Leave --prepare graph out: stages outside of the graph do it.",
-    )

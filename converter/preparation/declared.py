@@ -404,6 +404,11 @@ class Spelled(_Data):
         letters: What each index stands for, the blank too.
         blank: Its index.
         activation: What makes probabilities of the values.
+        scores: The output of [1, steps] that says what each step scores, where ``output`` is the
+            best path itself: of [1, steps], letters' indices, and -1 where there is none.
+        outside: Whether it is left to whoever asks, with ``--prepare graph`` too.
+        fused: What of it the graph does itself, of what was declared of the model before: the
+            fields say what is left to do.
     """
 
     kind: Literal["text"] = "text"
@@ -411,6 +416,9 @@ class Spelled(_Data):
     letters: tuple[str, ...]
     blank: int = 0
     activation: Literal["", "softmax", "sigmoid"] = ""
+    scores: str | None = None
+    outside: bool = False
+    fused: tuple[str, ...] = ()
 
 
 class Series(_Data):
@@ -485,12 +493,17 @@ class Masks(_Data):
             [1, height, width].
         labels: The classes' names.
         channels_last: Whether classes are the last axis.
+        outside: Whether it is left to whoever asks, with ``--prepare graph`` too.
+        fused: What of it the graph does itself, of what was declared of the model before: the
+            fields say what is left to do.
     """
 
     kind: Literal["masks"] = "masks"
     output: str
     labels: tuple[str, ...] = ()
     channels_last: bool = False
+    outside: bool = False
+    fused: tuple[str, ...] = ()
 
 
 class Keypoints(_Data):
@@ -502,6 +515,8 @@ class Keypoints(_Data):
         relative: Whether places are shares of the model's picture, and not its pixels.
         order: Of a point: ``xy`` or ``yx``.
         threshold: The smallest score that is told.
+        fused: What of it the graph does itself, of what was declared of the model before: the
+            fields say what is left to do.
     """
 
     kind: Literal["keypoints"] = "keypoints"
@@ -510,6 +525,7 @@ class Keypoints(_Data):
     relative: bool = False
     order: Literal["xy", "yx"] = "xy"
     threshold: float = 0.0
+    fused: tuple[str, ...] = ()
 
 
 class Limits(_Data):

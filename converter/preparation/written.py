@@ -182,7 +182,9 @@ def _base(item: Mapping[str, Any], known: Sequence[BaseModel]) -> dict[str, Any]
 
 def names_in(said: Mapping[str, Any]) -> list[str]:
     """The inputs or outputs that it speaks of."""
-    more = {"boxes": ("scores", "classes"), "sound": ("mask",)}.get(said["kind"], ())
+    more = {"boxes": ("scores", "classes"), "sound": ("mask",), "text": ("scores",)}.get(
+        said["kind"], ()
+    )
     names = [said[key] for key in (*_SOLE, *more) if said.get(key)]
     return [*names, *(part["name"] for part in said.get("inputs", ()))]
 

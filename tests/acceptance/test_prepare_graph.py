@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from base64 import b64decode
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -278,6 +280,68 @@ out: out
     pooled = np.stack([table[[3, 4, 5]].mean(0), table[[6, 7]].mean(0)])
     right = pooled / np.linalg.norm(pooled, axis=1, keepdims=True)
     np.testing.assert_allclose(found, right, atol=1e-6)
+
+
+PLACES = """
+g (float[batch, 3, 24, 32] x) => (float[batch, 3, 12, 16] parts, float[batch, 2, 3] points,
+    float[batch, 12, 16] path) {
+    halves = AveragePool<kernel_shape = [2, 2], strides = [2, 2]>(x) parts = Mul(halves, apart)
+    m = ReduceMean<keepdims = 0, axes = [2, 3]>(parts) r = Unsqueeze(m, one)
+    points = Add(r, place) c = ReduceMean<keepdims = 0, axes = [1]>(parts) path = Add(c, said) }"""
+ANSWERS = """
+answer:
+- {kind: masks, output: parts, labels: [red, green, blue]}
+- {kind: keypoints, output: points, relative: true, order: yx, names: [ear, eye], threshold: 0.1}
+- {kind: text, output: path, letters: ["", a, b, c, d, e, f, g, h, i, j, k, l, m, n, o]}
+"""
+
+
+def test_masks_points_and_letters_come_out_of_the_graph(tmp_path: Path) -> None:
+    """As stages make them: in the picture's own places where it is resized in the graph."""
+    apart = np.array([1, 1.1, 0.8], np.float32)[:, None, None]  # greys are no matter of rounding
+    said = 2 * np.eye(16, dtype=np.float32)[[3, 3, 0, 1, 1, 0, 0, 2, 5, 5, 0, 5]]
+    place = np.array([[[0.1, 0.6, 0.3], [0.4, 0.2, 0.05]]], np.float32)
+    written(tmp_path / "net.onnx", PLACES, one=np.array([1]), place=place, apart=apart, said=said)
+    photos(tmp_path / "photos")
+    outs = {"plain": ("picture, fill: 9", "onnx"), "whole": ("picture, fill: 9", "onnx"),
+            "sized": ("picture", "[onnx, tflite, coreml]")}  # fmt: skip
+    for out, (picture, to) in outs.items():
+        graph = "" if out == "plain" else "graph, "
+        (tmp_path / "r.yaml").write_text(
+            f"source: net.onnx\nbench: false\nprobes: false\nsamples: photos\nto: {to}\n"
+            f"out: {out}\n"
+            f"prepare: [{graph}{{kind: {picture}, mean: 0, std: 1}}]{ANSWERS}"
+        )
+        typed("run r.yaml", tmp_path)
+        said = (tmp_path / out / "report.html").read_text()
+        assert ("masks: argmax, size" in said) is (out == "whole")
+        assert ("making PNGs of masks, joining letters" in said) is (out != "plain")
+    files, labels = sorted((tmp_path / "photos").iterdir()), set[str]()
+    with modelyard.load(tmp_path / "plain") as one:
+        for out, artifact in (("whole", "onnx"), ("sized", "onnx"), ("sized", "tflite")):
+            with modelyard.load(tmp_path / out, artifact) as other:
+                for file in files[:4]:
+                    right, found = one(file) if out == "whole" else None, other(file)
+                    size = Image.open(file).size
+                    told = found.told["masks"]
+                    assert (told["width"], told["height"]) == size
+                    assert found["parts"].shape == (1, *(size[::-1] if right else (12, 16)))
+                    assert found["path"].dtype == np.int64 and found["path"].shape == (1, 12)
+                    if right is not None:
+                        assert_alike(found.told, right.told)
+                        labels |= {item["label"] for item in told["classes"]}
+    assert labels >= {"red", "green"}
+
+
+def assert_alike(found: Any, right: Any) -> None:
+    pngs = (b64decode(told["masks"]["png"]) for told in (found, right))
+    first, second = (np.asarray(Image.open(BytesIO(png))) for png in pngs)
+    assert (first == second).mean() > 0.99
+    for a, b in zip(found["keypoints"], right["keypoints"], strict=True):
+        assert a["name"] == b["name"]
+        np.testing.assert_allclose([a["x"], a["y"]], [b["x"], b["y"]], atol=2)
+    assert found["text"] == right["text"] == "cabee"
+    assert found["score"] == pytest.approx(right["score"], abs=0.01)
 
 
 @pytest.mark.parametrize(("said", "told"), [

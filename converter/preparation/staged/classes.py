@@ -66,11 +66,20 @@ def embedding(known: Known, outputs: Mapping[str, Array], seen: Seen) -> dict[st
 
 def text(known: Known, outputs: Mapping[str, Array], seen: Seen) -> dict[str, Any]:
     """A text by CTC's best path: repeats are one letter, blanks none."""
-    values = outputs[known["output"]]
-    rows = values.reshape(-1, values.shape[-1])
+    if known.get("scores"):
+        path, sure = outputs[known["output"]].ravel(), outputs[known["scores"]].ravel()
+    else:
+        values = outputs[known["output"]]
+        path, sure = best_path(known, values.reshape(-1, values.shape[-1]))
+    said = path >= 0
+    score = float(sure[said].mean()) if said.any() else 0.0
+    return {"text": "".join(known["letters"][i] for i in path[said]), "score": score}
+
+
+def best_path(known: Known, rows: Array) -> tuple[Array, Array]:
+    """At each step a letter's index, or -1 for a blank and for what repeats the step before; and
+    what each step scores. Of [steps, letters]."""
     best = rows.argmax(axis=-1)
     first = np.concatenate([[True], best[1:] != best[:-1]]) & (best != known["blank"])
-    letters = [known["letters"][i] for i in best[first]]
-    sure = activated(rows, known["activation"]).max(axis=-1)[first]
-    score = float(sure.mean()) if len(sure) else 0.0
-    return {"text": "".join(letters), "score": score}
+    sure = activated(rows, known["activation"]).max(axis=-1)
+    return np.where(first, best, -1), sure

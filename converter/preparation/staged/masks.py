@@ -53,16 +53,22 @@ def pixel_classes(known: Known, found: Array, seen: Seen, size: Any = None) -> A
 
 def keypoints(known: Known, outputs: Mapping[str, Array], seen: Seen) -> dict[str, Any]:
     """Points in the picture's own pixels, by their names where they have some."""
-    values = outputs[known["output"]]
+    rows = placed_points(known, outputs[known["output"]], seen)
+    found = []
+    for number, row in enumerate(rows):
+        score = {"score": float(row[2])} if len(row) > 2 else {}
+        if score.get("score", known["threshold"]) >= known["threshold"]:
+            name = {"name": known["names"][number]} if number < len(known["names"]) else {}
+            x, y = (round(float(value), 2) for value in row[:2])
+            found.append({**name, "x": x, "y": y, **score})
+    return {"keypoints": found}
+
+
+def placed_points(known: Known, values: Array, seen: Seen) -> Array:
+    """Points as x and y in the picture's own pixels, with a score where they have one, float64."""
     rows = values.reshape(-1, values.shape[-1]).astype(np.float64)
     points = rows[:, 1::-1] if known["order"] == "yx" else rows[:, :2]
     if known["relative"]:
         points = points * np.array(input_size(seen)[::-1])
     points = (points - np.array(seen.offset)) / np.array(seen.scale)
-    found = []
-    for number, (x, y) in enumerate(points):
-        score = {"score": float(rows[number, 2])} if rows.shape[1] > 2 else {}
-        if score.get("score", known["threshold"]) >= known["threshold"]:
-            name = {"name": known["names"][number]} if number < len(known["names"]) else {}
-            found.append({**name, "x": round(float(x), 2), "y": round(float(y), 2), **score})
-    return {"keypoints": found}
+    return np.concatenate([points, rows[:, 2:]], axis=1)
