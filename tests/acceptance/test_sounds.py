@@ -19,6 +19,7 @@ from converter.preparation.declared import Segments
 from converter.preparation.staged.base import Seen
 from converter.preparation.staged.series import segments
 from tests.acceptance.cli import typed, written
+from tests.serving.test_files_package import asked
 from zoo import catalogue
 from zoo.packages import fetch_package_file
 
@@ -117,7 +118,10 @@ def test_basic_pitch_takes_a_song(tmp_path: Path) -> None:
     """Windows, and what is cut off where they overlap, as the package's own functions have it."""
     wave = hummed(3.0, 22050)
     soundfile.write(tmp_path / "song.wav", wave, 22050, subtype="FLOAT")
-    typed("convert zoo:basic-pitch-onnx --samples song.wav --no-bench --out out", tmp_path)
+    served = "--prepare server --serve litserve"
+    typed(
+        f"convert zoo:basic-pitch-onnx --samples song.wav {served} --no-bench --out out", tmp_path
+    )
     of_package: dict[str, Any] = {"np": np, "AUDIO_N_SAMPLES": 43844, "AUDIO_SAMPLE_RATE": 22050,
                                   "ANNOTATIONS_FPS": 22050 // 256}  # fmt: skip
     code = ast.parse(fetch_package_file(*PITCH).read_text())
@@ -133,12 +137,15 @@ def test_basic_pitch_takes_a_song(tmp_path: Path) -> None:
     with modelyard.load(tmp_path / "out") as net:
         answer = net(tmp_path / "song.wav")
         parts = [net(window[np.newaxis]) for window in windows]
+    song = (tmp_path / "song.wav").read_bytes().decode("latin-1")
+    [(_, told)] = asked(tmp_path / "out/serving/litserve/basic-pitch-onnx", (song, "audio/wav"))
     for name in ("note", "onset", "contour"):
         whole = np.concatenate([part[name] for part in parts])
         right = of_package["unwrap_output"](whole, len(wave), 30)
         values = np.array(answer.told[name]["values"])
         assert len(values) == len(right) == 3 * 86
         np.testing.assert_allclose(values, right, atol=1e-5)
+        np.testing.assert_allclose(told[name]["values"], values, atol=1e-5)
     assert np.array(answer.told["note"]["values"]).max() > 0.3
     samples = json.loads((tmp_path / "out/manifest.json").read_text())["samples"]
     assert samples["count"] == 2  # its windows: the batch is free
@@ -252,7 +259,6 @@ def test_a_state_goes_from_window_to_window(tmp_path: Path, target: str, batch: 
     ("next: n}", "next: z}", "prepare (state): the model has no output z; it has y, n"),
     ("next: n}", "next: n, kind: constant}", "no such key next"),
     ("bench: false", "bench: false\nprecision: int8", "integers need the range of h"),
-    ("prepare:", "serve: triton\nprepare:\n  - server", "what the one before left, and servers"),
     ("pad: 0}", "pad: 0, release: 0.9}", "release is the lower threshold"),
     ("pad: 0}", "pad: 0, longest: 0.005}", "longest has no room for a step"),
 ])  # fmt: skip

@@ -347,13 +347,13 @@ def test_texts(tmp_path: Path) -> None:
 
 
 def test_a_network_of_the_catalogue(tmp_path: Path) -> None:
-    """EfficientNet-Lite0 from a JPEG to ImageNet's labels: what ``load`` says, two servers and a
+    """EfficientNet-Lite0 from a JPEG to ImageNet's labels: what ``load`` says, three servers and a
     device's ``usage.py`` say."""
     files = []
     for name in ("china", "flower"):
         files.append(tmp_path / f"{name}.jpg")
         Image.fromarray(load_sample_image(files[-1].name)).save(files[-1], quality=95)
-    servers = ["torchserve", "mlserver"]
+    servers = ["torchserve", "mlserver", "triton"]
     options = f"--to onnx,tflite --prepare server --serve {','.join(servers)} --no-bench --out out"
     typed(f"convert zoo:efficientnet-lite0 {options}", tmp_path)
     with modelyard.load(tmp_path / "out", "onnx") as net:
@@ -361,12 +361,18 @@ def test_a_network_of_the_catalogue(tmp_path: Path) -> None:
     assert len({answer.label for answer in right}) == 2
     for name in servers:
         package = tmp_path / "out/serving" / name / "efficientnet-lite0"
+        header = "Content-Type: image/jpeg"
         with api.serve(str(package), port=0) as running:
+            if name == "triton":
+                header = "Inference-Header-Content-Length: 0"
+                places = {item.split()[-1]: at for item, at in running.addresses.items()}
+                url = f"{places['v2'].rsplit('/', 1)[0]}/efficientnet-lite0/infer"
+            else:
+                url = address(running)
             for file, known in zip(files, right, strict=True):
-                line = ("-H", "Content-Type: image/jpeg", "--data-binary", f"@{file}")
-                status, answer = curl(*line, address(running))
-                assert status == 200, answer
-                assert_same(answer, known)
+                line = ("-H", header, "--data-binary", f"@{file}", url)
+                done = subprocess.run(["curl", "-sf", *line], capture_output=True, check=True)
+                assert_same(json.loads(done.stdout.splitlines()[-1]), known)
     usage = tmp_path / "out/tflite/fp32/usage.py"
     for file, known in zip(files, right, strict=True):
         line = [sys.executable, str(usage), str(file)]

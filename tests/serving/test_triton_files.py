@@ -179,6 +179,13 @@ def test_what_is_no_photo_is_refused_and_the_server_goes_on(place: Place) -> Non
     file = BytesIO()
     Image.new("L", (1, 1)).save(file, "PNG")
     assert len(place.ask("cnn", file.getvalue())["classes"]) == 5
+    exif, turned = Image.Exif(), BytesIO()
+    exif[0x0112] = 6  # it lies on its side
+    Image.open(BytesIO(body)).save(turned, "JPEG", exif=exif)
+    with modelyard.load(place.folder / "cnn") as net:
+        known = net(turned.getvalue()).classes
+    found = place.ask("cnn", turned.getvalue())["classes"]
+    assert [item["label"] for item in found] == [item.label for item in known]
 
 
 def test_windows_and_lines_are_as_many_rows_as_there_are(place: Place, tmp_path: Path) -> None:

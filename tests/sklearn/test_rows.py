@@ -13,6 +13,7 @@ from sklearn import compose, datasets, linear_model, pipeline, preprocessing
 
 import modelyard
 from tests.acceptance.cli import typed, written
+from tests.serving.test_files_package import asked
 
 ROW = {"kind": "row", "inputs": [{"name": "x", "columns": ["b", "a"], "dtype": "float32"}]}
 
@@ -28,7 +29,8 @@ def test_a_pipeline_takes_its_csv(tmp_path: Path) -> None:
     skops.io.dump(model, tmp_path / "m.skops")
     table = rows[rows.columns[::-1]].assign(note=1, label=names)[::10]
     table.to_csv(tmp_path / "a.csv", index=False)
-    typed("convert m.skops --samples a.csv --no-bench --out out", tmp_path)
+    served = "--prepare server --serve litserve"
+    typed(f"convert m.skops --samples a.csv {served} --no-bench --out out", tmp_path)
     declared = json.loads((tmp_path / "out/manifest.json").read_text())["declared"]
     assert "prepare (row): from the columns that it was trained on" in declared["notes"]
     right = model.predict_proba(rows[::10])
@@ -39,6 +41,11 @@ def test_a_pipeline_takes_its_csv(tmp_path: Path) -> None:
             best = [row[0]["score"] for row in told]
             np.testing.assert_allclose(best, right.max(axis=1), atol=1e-5)
         np.testing.assert_allclose(net(table)["probabilities"], right, atol=1e-5)
+    sent = (tmp_path / "a.csv").read_text()
+    [(_, said)] = asked(tmp_path / "out/serving/litserve/m", (sent, "text/csv"))
+    for row, known in zip(said["classes"], told, strict=True):
+        assert [item["label"] for item in row] == [item["label"] for item in known]
+        assert row[0]["score"] == pytest.approx(known[0]["score"], abs=1e-5)
 
 
 @pytest.mark.slow
