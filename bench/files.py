@@ -112,8 +112,18 @@ WAYS = (
     Way("server prepares: an ensemble by hand", "ensemble", CLIENT),
     ALONE,
     Way("server prepares: the package without dynamic batching", "alone", ALONE),
+    Way("server prepares: the package, two workers", "workers", CLIENT),
     Way("server prepares: the package, tuned", "tuned", CLIENT),
 )
+
+PACKAGES: Mapping[str, Sequence[str]] = {
+    NAME: (),
+    "alone": ("--no-dynamic-batching",),
+    "workers": ("--instances", "2"),
+    "tuned": (),
+}
+"""The packages, and what each is given besides. A worker is an instance of the model in front: a
+process that prepares, in threads."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +159,7 @@ class Bench:
 
     def convert(self) -> None:
         """Makes the packages and the ensemble."""
-        for name, more in ((NAME, []), ("alone", ["--no-dynamic-batching"]), ("tuned", [])):
+        for name, more in PACKAGES.items():
             line = [str(Path(sys.executable).parent / "modelyard"), "convert"]
             line += ["zoo:efficientnet-lite0", "--name", name, "--serve", "triton", "--no-bench"]
             line += ["--prepare", "server", "--repository", str(self.repository), *more]

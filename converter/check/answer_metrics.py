@@ -20,7 +20,8 @@ from converter.check.metric import Metric, first_float, scores_of
 from converter.check.sums import Array
 from converter.errors import DependencyError, UsageError
 from converter.ir.model import TensorSpec
-from converter.preparation.declared import Meaning, classes_of
+from converter.preparation.answers import Meaning
+from converter.preparation.declared import classes_of
 from converter.preparation.staged.base import Seen
 from converter.preparation.staged.masks import pixel_classes
 from converter.preparation.stages import ANSWERS

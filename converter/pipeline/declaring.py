@@ -10,19 +10,9 @@ from converter.ir.model import Model
 from converter.options.request import Request
 from converter.options.resolved import tells_of_images
 from converter.pipeline.work import sized
-from converter.preparation.declared import (
-    IN_GRAPH,
-    Boxes,
-    Classes,
-    Declaration,
-    Meaning,
-    Picture,
-    Prepare,
-    Sound,
-    State,
-    classes_of,
-    sentence_of,
-)
+from converter.preparation.answers import Boxes, Classes, Meaning
+from converter.preparation.declared import IN_GRAPH, Declaration, classes_of, sentence_of
+from converter.preparation.inputs import Picture, Prepare, Sound, State
 from converter.preparation.suggested import DECLARED, IMAGES, Suggested, row_of, shaped
 from converter.preparation.written import filled
 from converter.samples import Samples

@@ -15,20 +15,18 @@ from typing import TYPE_CHECKING, Any
 from converter.errors import UsageError
 from converter.ir.model import TensorSpec
 from converter.pipeline.work import SIZES
-from converter.preparation.declared import (
-    IN_GRAPH,
+from converter.preparation.answers import (
     Boxes,
     Classes,
-    Declaration,
     Embedding,
     Keypoints,
     Masks,
     Meaning,
     Meant,
-    Picture,
-    Sound,
     Spelled,
 )
+from converter.preparation.declared import IN_GRAPH, Declaration
+from converter.preparation.inputs import Picture, Sound
 from converter.protocols.wrapped import WrappedSource
 
 if TYPE_CHECKING:

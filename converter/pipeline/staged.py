@@ -11,16 +11,9 @@ from converter.check.sums import are_best
 from converter.errors import ModelError
 from converter.ir.model import TensorSpec
 from converter.pipeline.in_graph import InGraph
-from converter.preparation.declared import (
-    Boxes,
-    Classes,
-    Embedding,
-    Keypoints,
-    Masks,
-    Picture,
-    Spelled,
-    tops_of,
-)
+from converter.preparation.answers import Boxes, Classes, Embedding, Keypoints, Masks, Spelled
+from converter.preparation.declared import tops_of
+from converter.preparation.inputs import Picture
 from converter.protocols.wrapped import WrappedSession
 
 if TYPE_CHECKING:

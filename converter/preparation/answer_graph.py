@@ -17,7 +17,7 @@ from converter.ir.batch import fix_batch
 from converter.ir.model import Model
 from converter.passes.legalize.builder import Builder, rank
 from converter.preparation.answer_places import put_keypoints, put_letters, put_masks
-from converter.preparation.declared import (
+from converter.preparation.answers import (
     Boxes,
     Classes,
     Embedding,
@@ -25,8 +25,8 @@ from converter.preparation.declared import (
     Masks,
     Meaning,
     Spelled,
-    top_names,
 )
+from converter.preparation.declared import top_names
 from converter.preparation.graph_ends import activated, behind, output_of, refused
 from converter.preparation.picture_graph import Placed
 

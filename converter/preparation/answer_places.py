@@ -9,7 +9,7 @@ import onnx_ir
 
 from converter.ir.model import Model
 from converter.passes.legalize.builder import Builder
-from converter.preparation.declared import Keypoints, Masks, Spelled
+from converter.preparation.answers import Keypoints, Masks, Spelled
 from converter.preparation.graph_ends import activated, behind, output_of, put_other, refused
 from converter.preparation.picture_graph import Placed
 

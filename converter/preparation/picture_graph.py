@@ -21,7 +21,7 @@ import onnx_ir
 from converter.errors import UsageError
 from converter.ir.model import Model, TensorSpec, dtype_from_name
 from converter.passes.legalize.builder import Builder, Size, plain
-from converter.preparation.declared import Picture
+from converter.preparation.inputs import Picture
 
 Array = np.ndarray[Any, Any]
 Value = onnx_ir.Value

@@ -15,7 +15,7 @@ import onnx_ir
 from converter.errors import UsageError
 from converter.ir.model import Model, TensorSpec, dtype_from_name
 from converter.passes.legalize.builder import Builder
-from converter.preparation.declared import Sound, Spectrum
+from converter.preparation.inputs import Sound, Spectrum
 from converter.preparation.picture_graph import node_behind
 from converter.preparation.staged.sounds import LOGS, frame_window, mel_bands
 

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from converter.ir.model import TensorSpec
-from converter.preparation.declared import Cells, Row
+from converter.preparation.inputs import Cells, Row
 from converter.preparation.written import ANSWER, PREPARE, names_in
 
 DECLARED = "declared"

@@ -12,7 +12,9 @@ from pydantic import BaseModel, ValidationError
 from converter.errors import UsageError
 from converter.files.scrub import scrub
 from converter.ir.model import TensorSpec
-from converter.preparation.declared import Declaration, Meaning, Prepare
+from converter.preparation.answers import Meaning
+from converter.preparation.declared import Declaration
+from converter.preparation.inputs import Prepare
 
 Known = TypeVar("Known", bound=BaseModel)
 

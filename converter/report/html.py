@@ -11,18 +11,10 @@ from typing import Any
 from jinja2 import Environment
 
 from converter.check.gates import numbers, told
-from converter.preparation.declared import (
-    Constant,
-    Declaration,
-    Meaning,
-    Meant,
-    Picture,
-    Row,
-    Sound,
-    State,
-    Step,
-)
+from converter.preparation.answers import Meaning, Meant
+from converter.preparation.declared import Declaration
 from converter.preparation.flow import FlowStep, When
+from converter.preparation.inputs import Constant, Picture, Row, Sound, State, Step
 from converter.report import svg
 from converter.report.layerwise_error import AlongReport
 from converter.report.model import ArtifactReport, Report, TuningReport

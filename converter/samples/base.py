@@ -13,7 +13,7 @@ import numpy as np
 
 from converter.errors import UsageError
 from converter.ir.model import BATCH, Model, TensorSpec
-from converter.preparation.declared import Picture
+from converter.preparation.inputs import Picture
 from converter.preparation.staged.base import Seen
 
 Array = np.ndarray[Any, Any]

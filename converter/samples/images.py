@@ -19,7 +19,7 @@ from converter.errors import UsageError
 from converter.files.digest import digest_of, file_digest
 from converter.ir.model import TensorSpec
 from converter.options.request import Request
-from converter.preparation.declared import Picture
+from converter.preparation.inputs import Picture
 from converter.preparation.prepared import picture_array
 from converter.preparation.staged.base import Seen
 from converter.preparation.staged.pictures import value_table

@@ -16,7 +16,7 @@ from converter.errors import UsageError
 from converter.files.digest import digest_of, file_digest
 from converter.ir.model import BATCH, TensorSpec
 from converter.options.request import Request
-from converter.preparation.declared import Constant, Prepare, Sound, State
+from converter.preparation.inputs import Constant, Prepare, Sound, State
 from converter.preparation.prepared import told
 from converter.preparation.staged.base import Item
 from converter.preparation.stages import Stages

@@ -17,7 +17,7 @@ import numpy as np
 from converter.errors import UsageError
 from converter.ir.model import TensorSpec
 from converter.options.request import Request
-from converter.preparation.declared import Picture
+from converter.preparation.inputs import Picture
 from converter.samples.images import ImagePlan
 from emitters.coreml.request import package
 

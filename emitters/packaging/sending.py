@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from converter.preparation.declared import Declaration, file_kind, limits_of
+from converter.preparation.declared import Declaration, limits_of
+from converter.preparation.inputs import file_kind
 
 _EXAMPLES = {
     "picture": ("image/jpeg", "cat.jpg", "other.jpg"),
@@ -18,6 +19,12 @@ _TEXTS = '{"text": "A sentence.", "pair": "Another one."}'
 _OF_TEXTS = (
     "Texts come in JSON as well, where `pair` is the second of two and may be left out; several "
     "as a list of such."
+)
+
+_TYPED = (
+    "Say what a body is: unless told, curl calls it a form's "
+    "(`application/x-www-form-urlencoded`), which the server's own frontend takes apart: what is no form is an error 500 of its, and the "
+    "rest is answered 415. A body of which nothing is said is taken."
 )
 
 _BOUNDS = {
@@ -60,6 +67,7 @@ def told_of_files(declared: Declaration, url: str, *, typed: bool = False, form:
     wrong = "; ".join(_REFUSED[kind] for kind in kinds)
     commands = "\n".join(lines)
     texts = f" {_OF_TEXTS}" if "text" in kinds else ""
+    texts += f" {_TYPED}" if typed else ""
     return (
         f"```\n{commands}\n```\nThe answer is JSON; of several files, a list as `answers`.{texts} "
         f"At most: {most} (`limits` in `stages.json`). "

@@ -17,7 +17,7 @@ import numpy as np
 
 from converter.ir.model import Model, TensorSpec
 from converter.options.request import Request
-from converter.preparation.declared import Picture
+from converter.preparation.inputs import Picture
 from emitters.tflite.graph import TfliteModel
 from emitters.tflite.session import dimensions
 

@@ -12,7 +12,7 @@ import soundfile
 from scipy.special import softmax
 
 import modelyard
-from converter.preparation.declared import Sound, Spectrum
+from converter.preparation.inputs import Sound, Spectrum
 from converter.preparation.sound_graph import put_spectrum
 from converter.preparation.staged.sounds import spectra
 from converter.runtime.ort import OrtSession

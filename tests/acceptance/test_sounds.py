@@ -15,7 +15,7 @@ import soundfile
 import soxr
 
 import modelyard
-from converter.preparation.declared import Segments
+from converter.preparation.answers import Segments
 from converter.preparation.staged.base import Seen
 from converter.preparation.staged.series import segments
 from tests.acceptance.cli import typed, written

@@ -15,6 +15,7 @@ import modelyard
 from tests.huggingface.models import save
 from tests.huggingface.test_sentence import sentence_folder
 from tests.huggingface.test_texts import with_tokenizer
+from tests.serving.test_files_package import asked
 from zoo import catalogue
 
 NAMES = {"id2label": {0: "bark", 1: "purr"}, "label2id": {"bark": 0, "purr": 1}}
@@ -198,11 +199,17 @@ def mean_of_tokens(folder: Path, texts: list[str]) -> np.ndarray:
 def test_minilm_takes_sentences(tmp_path: Path) -> None:
     """Pooled and brought to length 1 in the graph, as the folder's modules.json says."""
     folder = catalogue.fetch_model("minilm", offline=True)["model"]
-    modelyard.convert(folder, bench=False, out=tmp_path / "out")
+    modelyard.convert(
+        folder, bench=False, name="minilm", prepare="server", serve="litserve", out=tmp_path / "out"
+    )
     texts = ["The cat sleeps on the warm roof.", "A feline dozes.", "Trains leave every hour."]
     with modelyard.load(tmp_path / "out") as net:
         found = [answer.told["embedding"] for answer in net(texts)]
         assert net(texts[0]).told["embedding"] == pytest.approx(found[0], abs=1e-5)
+    package = tmp_path / "out/serving/litserve/minilm"
+    [(_, said)] = asked(package, (json.dumps([{"text": t} for t in texts]), "application/json"))
+    served = [answer["embedding"] for answer in said["answers"]]
+    np.testing.assert_allclose(served, found, atol=1e-4)
     np.testing.assert_allclose(found, mean_of_tokens(folder, texts), atol=1e-5)
     assert np.dot(found[0], found[1]) > np.dot(found[0], found[2])
     assert "answer (embedding): from modules.json" in notes_of(tmp_path / "out")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from converter.preparation.declared import Keypoints, Masks, Spectrum
+from converter.preparation.answers import Keypoints, Masks
+from converter.preparation.inputs import Spectrum
 from converter.preparation.staged.base import Seen
 from converter.preparation.staged.masks import keypoints, masks, pixel_classes
 from converter.preparation.staged.sounds import spectra

@@ -22,7 +22,7 @@ import yaml
 from converter.errors import UnsupportedError
 from converter.ir.model import Model
 from converter.options.request import Request
-from converter.preparation.declared import Sentence
+from converter.preparation.inputs import Sentence
 from converter.protocols.server import Command, Endpoint, Environment, Launch
 from emitters.packaging import Readme, Wire
 from emitters.serving.calling import call_problems

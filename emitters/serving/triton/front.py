@@ -20,7 +20,8 @@ from tritonclient.grpc import model_config_pb2 as schema
 
 from converter.check.shipping import Shipped
 from converter.errors import UsageError
-from converter.preparation.declared import Declaration, file_kind
+from converter.preparation.declared import Declaration
+from converter.preparation.inputs import file_kind
 from converter.protocols.server import Packaged
 from converter.text.markup import shown
 from emitters.packaging.stages import (
