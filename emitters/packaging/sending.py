@@ -23,8 +23,9 @@ _OF_TEXTS = (
 
 _TYPED = (
     "Say what a body is: unless told, curl calls it a form's "
-    "(`application/x-www-form-urlencoded`), which the server's own frontend takes apart: what is no form is an error 500 of its, and the "
-    "rest is answered 415. A body of which nothing is said is taken."
+    "(`application/x-www-form-urlencoded`), which the server's own frontend takes apart: what is "
+    "no form is an error 500 of its, and the rest is answered 415. A body of which nothing is said "
+    "is taken."
 )
 
 _BOUNDS = {

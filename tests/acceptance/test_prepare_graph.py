@@ -309,7 +309,7 @@ def test_masks_points_and_letters_come_out_of_the_graph(tmp_path: Path) -> None:
         graph = "" if out == "plain" else "graph, "
         (tmp_path / "r.yaml").write_text(
             f"source: net.onnx\nbench: false\nprobes: false\nsamples: photos\nto: {to}\n"
-            "samples_limit: 4\n"
+            "samples_limit: 2\n"
             f"out: {out}\n"
             f"prepare: [{graph}{{kind: {picture}, mean: 0, std: 1}}]{ANSWERS}"
         )
