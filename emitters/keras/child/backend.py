@@ -1,0 +1,148 @@
+"""A Keras model in a process of its own: the worker's methods for ``model.py`` and its archive.
+
+Keras computes by TensorFlow, PyTorch or JAX, as KERAS_BACKEND says, which is set before it is
+imported.
+"""
+
+# zip() knows no strict= before Python 3.10.
+# ruff: noqa: B905
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from parsers.worker.backend import FrameworkBackend
+from parsers.worker.errors import from_user_code
+from parsers.worker.packages import installed, require
+from parsers.worker.timing import measure
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Arrays = Mapping[str, np.ndarray[Any, Any]]
+
+
+class KerasCodeBackend(FrameworkBackend):
+    """One model at a time."""
+
+    PACKAGES = ("keras", "tensorflow", "tensorflow-cpu", "torch", "jax", "numpy")
+    METHODS = ("hello", "warm", "load", "run", "time")
+
+    def warm(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Import Keras, and what it computes by. Raises dependency."""
+        os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+        self._channel.progress("importing Keras")
+        require("h5py", "h5py", "to load the weights")
+        require("keras", "keras", "to run the model")
+        return {}
+
+    def load(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Load the archive `file`, whose classes `code` has. Returns {backend, version}."""
+        self.warm({})
+        import keras
+
+        try:
+            spec = importlib.util.spec_from_file_location("model", params["code"])
+            assert spec is not None and spec.loader is not None
+            module = importlib.util.module_from_spec(spec)
+            sys.modules["model"] = module
+            spec.loader.exec_module(module)
+            self._model = module.load(params["file"])
+        except Exception as error:  # Keras raises whatever its layers raise
+            raise from_user_code(error, f"loading {Path(params['file']).name}") from error
+        self._inputs, self._outputs = params["inputs"], params["outputs"]
+        self._call = _compiled(self._model)
+        backend = keras.backend.backend()
+        package = {"tensorflow": "tensorflow-cpu"}.get(backend, backend)
+        return {
+            "backend": backend,
+            "version": keras.__version__,
+            "by": installed(backend) or installed(package),
+        }
+
+    def run(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Run the model on .npz `feeds` and write .npz `out`."""
+        import numpy as np
+
+        given = self._given(params["feeds"])
+        try:
+            arrays = self._answers(self._call(given))
+        except Exception as error:
+            raise from_user_code(error, "running the model") from error
+        with zipfile.ZipFile(params["out"], "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
+            for name, array in zip(self._outputs, arrays):
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, array, allow_pickle=False)
+        return {}
+
+    def _given(self, feeds: str) -> Any:
+        """Feeds as the model takes them: a tensor, or a dict of them."""
+        import keras
+        import numpy as np
+
+        with np.load(feeds, allow_pickle=False) as arrays:
+            found = {name: arrays[name] for name in self._inputs}
+        takes = self._model.input
+        if isinstance(takes, dict):
+            return {
+                name: keras.ops.convert_to_tensor(found[name], dtype=takes[name].dtype)
+                for name in self._inputs
+            }
+        (name,) = self._inputs
+        return keras.ops.convert_to_tensor(found[name], dtype=takes.dtype)
+
+    def _answers(self, results: Any) -> list[Any]:
+        import keras
+        import numpy as np
+
+        named = results if isinstance(results, dict) else {self._outputs[0]: results}
+        arrays = [np.asarray(keras.ops.convert_to_numpy(named[name])) for name in self._outputs]
+        return [a.astype(np.float32) if a.dtype.name == "bfloat16" else a for a in arrays]
+
+    def time(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Latency of the compiled model: {"ns": [each run], "total_ns", "threads"}."""
+        given = self._given(params["feeds"])
+
+        def once() -> None:
+            self._answers(self._call(given))
+
+        once()
+        once()
+        runs, concurrency = int(params["runs"]), int(params.get("concurrency") or 1)
+        return {**measure(once, max(runs, 1), concurrency), "threads": params.get("threads")}
+
+
+def _compiled(model: Any) -> Callable[[Any], Any]:
+    """The model for inference, compiled as its backend does that."""
+    import keras
+
+    backend = keras.backend.backend()
+    if backend == "tensorflow":
+        import tensorflow as tf
+
+        return tf.function(lambda given: model(given, training=False), autograph=False)
+    if backend == "jax":
+        import jax
+
+        trainable = [variable.value for variable in model.trainable_variables]
+        others = [variable.value for variable in model.non_trainable_variables]
+
+        @jax.jit
+        def called(given: Any) -> Any:
+            return model.stateless_call(trainable, others, given, training=False)[0]
+
+        return called
+    import torch
+
+    def inferred(given: Any) -> Any:
+        with torch.no_grad():
+            return model(given, training=False)
+
+    return inferred
