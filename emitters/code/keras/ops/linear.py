@@ -14,10 +14,11 @@ from emitters.code.weights import bias_of, is_row, is_weight
 
 
 def _product(c: Context, left: str, right: str) -> str:
-    """A product in the operands' type."""
-    if not is_whole(c.dtype(0)) or c.dtype(0) in ("int32", "int64"):
+    """A product in the operands' type; halves are added up in wider numbers."""
+    if c.dtype(0) in ("float32", "float64", "int32", "int64"):
         return f"ops.matmul({left}, {right})"
-    wide = (f'ops.cast({side}, "int64")' for side in (left, right))
+    wider = '"int64"' if is_whole(c.dtype(0)) else '"float32"'
+    wide = (f"ops.cast({side}, {wider})" for side in (left, right))
     return f"ops.cast(ops.matmul({', '.join(wide)}), {keras_type(c.dtype(0))})"
 
 
