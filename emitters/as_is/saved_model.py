@@ -63,7 +63,8 @@ def write(model: Model, path: Path, precision: str, request: Request) -> Artifac
             raise from_os_error(error, f"writing {path.name}") from error
         _ask(
             request,
-            code=str(made.path),
+            archive=str(made.path),
+            code=str(made.files[1]),
             inputs=[_told(spec) for spec in model.inputs],
             outputs=[spec.name for spec in model.outputs],
             signature=signature,

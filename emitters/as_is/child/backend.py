@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import sys
 import time
 from pathlib import Path
 from typing import Any, Dict, Mapping
@@ -40,7 +41,7 @@ class SavedModelBackend(FrameworkBackend):
         return {"seconds": time.perf_counter() - start}
 
     def write(self, params: Mapping[str, Any]) -> Dict[str, Any]:
-        """Save `code`, a model.py with its weights beside it, as `out`, a folder.
+        """Save `archive`, whose classes `code` has, as `out`, a folder.
 
         `inputs` are {name, dtype, shape}, in a shape None for a free size; `outputs` are names, and
         `signature` is what it is asked by. Raises unsupported where it can't be traced.
@@ -48,20 +49,22 @@ class SavedModelBackend(FrameworkBackend):
         self.warm({})
         import tensorflow as tf
 
-        model = _loaded(Path(params["code"]))
-        inputs = {f"input_{at}": item for at, item in enumerate(params["inputs"])}
+        outputs = params["outputs"]
         inputs = {
-            item["name"] if _NODE.fullmatch(item["name"]) else plain: item
-            for plain, item in inputs.items()
+            item["name"] if _NODE.fullmatch(item["name"]) else f"modelyard_input_{at}": item
+            for at, item in enumerate(params["inputs"])
         }
         specs = [tf.TensorSpec(i["shape"], i["dtype"], name) for name, i in inputs.items()]
 
         def serve(*tensors: Any) -> Dict[str, Any]:
-            given = model(*tensors)
-            results = given if isinstance(given, (tuple, list)) else (given,)
-            return {name: tf.identity(item) for name, item in zip(params["outputs"], results)}
+            named = dict(zip((item["name"] for item in params["inputs"]), tensors))
+            given = named if isinstance(model.input, dict) else tensors[0]
+            results = model(given, training=False)
+            results = results if isinstance(results, dict) else {outputs[0]: results}
+            return {name: tf.identity(results[name]) for name in outputs}
 
         try:
+            model = _loaded(params["code"], params["archive"])
             function = tf.function(serve, input_signature=specs, autograph=False)
             traced = function.get_concrete_function()
         # Whatever Keras and TensorFlow's rules of shapes raise.
@@ -79,13 +82,14 @@ class SavedModelBackend(FrameworkBackend):
         return {}
 
 
-def _loaded(code: Path) -> Any:
-    """The model of a model.py, with its weights."""
-    spec = importlib.util.spec_from_file_location("modelyard_written", code)
+def _loaded(code: str, archive: str) -> Any:
+    """The model of an archive, with its weights."""
+    spec = importlib.util.spec_from_file_location("model", code)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.modules["model"] = module
     spec.loader.exec_module(module)
-    return module.load()
+    return module.load(archive)
 
 
 def _rename(path: Path, signature: str, names: Mapping[str, str]) -> None:

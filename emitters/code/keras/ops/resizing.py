@@ -63,6 +63,7 @@ def resize(c: Context) -> None:
         for axis, factor in enumerate(factors, 1):
             x = f"ops.repeat({x}, {factor}, axis={axis})" if factor > 1 else x
     else:
-        sizes = ", ".join(f"ops.shape({c.arg(0)})[{a}] * {f}" for a, f in enumerate(factors, 1))
+        first = 1 if channels_last(c.node) else 2
+        sizes = ", ".join(f"ops.shape({c.arg(0)})[{a}] * {f}" for a, f in enumerate(factors, first))
         x = f'ops.image.resize({x}, ({sizes}), "bilinear", data_format="channels_last")'
     c.emit(x if channels_last(c.node) else f"ops.transpose({x}, {listed([0, 3, 1, 2])})")
