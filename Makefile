@@ -1,6 +1,6 @@
 # make demo           the main job, on a real model
 # make test           lint, floors, types, every quick test, and some slow ones through the command line
-# make test-all       the slow ones too (CI runs an eighth of the exhaustive sweeps: tests/sweep.py)
+# make test-all       the slow ones too (CI runs an eighth of sweeps and of tests with many cases: tests/sweep.py)
 # make test ORDER=7   files and their tests shuffled, by that seed; test-all likewise
 # make soak           hours: kills at random times, leaks of 200 conversions, random graphs,
 #                     100,000 damaged files

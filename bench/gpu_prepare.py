@@ -27,16 +27,16 @@ MODELS = ("zoo:efficientnet-lite0", "zoo:resnet50-random", "zoo:minilm")
 
 GROUPS = {
     "modelyard": (
-        "annotated-types", "click", "markdown-it-py", "mdurl", "onnx-ir", "onnxscript", "onnxsim",
-        "onnxslim", "pillow", "pydantic", "pydantic-core", "pygments", "pyyaml", "rich",
-        "safetensors", "typing-extensions", "typing-inspection",
+        "annotated-types", "click", "grpcio", "markdown-it-py", "mdurl", "onnx-ir", "onnxscript", "onnxsim",
+        "onnxslim", "pillow", "protobuf", "pydantic", "pydantic-core", "pygments", "python-rapidjson",
+        "pyyaml", "rich", "safetensors", "tritonclient", "typing-extensions", "typing-inspection",
     ),
     "pytest": ("iniconfig", "pluggy", "pytest", "pytest-timeout"),
     "tensorrt-rtx": ("tensorrt-rtx-cu13-bindings", "tensorrt-rtx-cu13-libs"),
     "onnxruntime-gpu": ("onnxruntime-gpu",),
 }  # fmt: skip
 """What is carried. What torch, onnx and onnxruntime bring along themselves is not: jinja2, sympy,
-networkx, protobuf, ml_dtypes, packaging."""
+networkx, ml_dtypes, packaging."""
 
 BUILT = {"tensorrt-rtx": ("tensorrt-rtx", "tensorrt-rtx-cu13")}
 """What is published as source only: a few lines of Python each, made into wheels here."""

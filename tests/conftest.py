@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from converter.files.cache_root import cache_root
+from tests import sweep
 
 if TYPE_CHECKING:
     from tests.artifacts import Made
@@ -70,9 +71,16 @@ def _share_cores() -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks each test's tier; tests from elsewhere (a library's own) are left as they are."""
-    for item in (item for item in items if item.path.is_relative_to(HERE)):
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Marks each test's tier, and takes the share of tests with many cases (tests/sweep.py); tests
+    from elsewhere (a library's own) are left as they are."""
+    ours = [item for item in items if item.path.is_relative_to(HERE)]
+    taken = sweep.share_of([item.nodeid for item in ours])
+    left_out = {item for item in ours if item.nodeid not in taken}
+    if left_out:
+        config.hook.pytest_deselected(items=list(left_out))
+        items[:] = [item for item in items if item not in left_out]
+    for item in ours:
         slow, smoke = (item.get_closest_marker(name) for name in ("slow", "smoke"))
         if smoke and not slow:
             raise pytest.UsageError(f"{item.nodeid} is marked smoke, and not slow: it runs anyway")

@@ -1,7 +1,8 @@
-"""Exhaustive sweeps: all of their cases in ``make test-all``, one in so many in CI.
+"""Exhaustive sweeps, and tests with many cases: all cases in ``make test-all``, a share in CI.
 
 ``MODELYARD_SWEEP=8`` takes an eighth, by the hash of a case's name and of the commit: the same in
-every run of one commit, and another with each.
+every run of one commit, and another with each. A test with :data:`MANY` cases or more is such a
+sweep; sweeps that are one test each call :func:`taken` or :func:`piece` themselves.
 """
 
 from __future__ import annotations
@@ -9,12 +10,17 @@ from __future__ import annotations
 import math
 import os
 import subprocess
+from collections import defaultdict
+from collections.abc import Sequence
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
 SHARE = int(os.environ.get("MODELYARD_SWEEP", "1"))
 """One case in so many is taken."""
+
+MANY = 6
+"""A test with so many cases is a sweep: of its cases the share is taken, and at least one."""
 
 
 @cache
@@ -26,10 +32,33 @@ def seed() -> str:
     return subprocess.run(line, capture_output=True, text=True).stdout.strip()
 
 
+def _number(name: str, salt: str | None = None) -> int:
+    digest = sha256(f"{seed() if salt is None else salt}{name}".encode()).digest()
+    return int.from_bytes(digest[:4], "big")
+
+
 def taken(name: str, share: int = SHARE, salt: str | None = None) -> bool:
     """Whether a case is among the share."""
-    digest = sha256(f"{seed() if salt is None else salt}{name}".encode()).digest()
-    return int.from_bytes(digest[:4], "big") % share == 0
+    return _number(name, salt) % share == 0
+
+
+def share_of(tests: Sequence[str], share: int = SHARE, salt: str | None = None) -> set[str]:
+    """The tests to run: all cases of a test with few, of one with :data:`MANY` or more the share.
+
+    Args:
+        tests: pytest's node ids, as ``FILE::TEST[CASE]``.
+        share: One case in so many.
+        salt: What the choice depends on besides the names; the commit, if None.
+    """
+    cases = defaultdict(list)
+    for test in tests:
+        cases[test.partition("[")[0]].append(test)
+    chosen: set[str] = set()
+    for group in cases.values():
+        few = len(group) < MANY
+        kept = [test for test in group if few or taken(test, share, salt)]
+        chosen.update(kept or [min(group, key=lambda test: _number(test, salt))])
+    return chosen
 
 
 def at_least(floor: int) -> float:
