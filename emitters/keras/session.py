@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,11 +24,12 @@ BACKEND = "KERAS_BACKEND"
 
 _ORDER = ("tensorflow", "torch", "jax")
 
-KERAS = Framework(
+_KERAS = Framework(
     *("Keras' code", f"{Path(__file__).with_name('child') / 'backend.py'}:KerasCodeBackend"),
     "tensorflow",
     needs=("keras", "h5py"),
     own=(),
+    forks=True,
 )
 
 
@@ -49,15 +51,16 @@ class KerasSession:
         inputs: tuple[TensorSpec, ...],
         outputs: tuple[TensorSpec, ...],
     ) -> None:
-        python = interpreter(request.python)
+        environment = _environment(request.threads)
+        framework = replace(_KERAS, forks=environment[BACKEND] != "jax")  # it has threads at once
         self._folder = tempfile.TemporaryDirectory(prefix="modelyard-")
         self._worker = Worker(
-            KERAS,
+            framework,
             what="the Keras process",
             source=str(path),
-            interpreter=python,
+            interpreter=interpreter(request.python),
             progress=lambda text: None,
-            env=_environment(request.threads),
+            env=environment,
         )
         try:
             told = self._worker.call(

@@ -110,7 +110,11 @@ def tiers(tests: dict[str, Test], sessions: Sequence[dict[str, Any]]) -> list[st
         f"Minutes are the sum of the tests' own. The run took {walls} minutes (on "
         f"{sessions[0]['workers']} workers, and what runs alone); in it "
         f"{states['passed']} passed, {states['skipped']} were skipped, {states['failed']} failed"
-        + (f"; of sweeps and of tests with many cases a part ran, one case in {SHARE}" if SHARE > 1 else "")
+        + (
+            f"; of sweeps and of tests with many cases a part ran, one case in {SHARE}"
+            if SHARE > 1
+            else ""
+        )
         + "".join(f"\n- `{test.name}`" for test in tests.values() if test.failed),
     ]
 

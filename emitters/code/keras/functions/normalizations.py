@@ -14,9 +14,10 @@ def hardmax(x: Tensor, axis: int) -> Tensor:
 
 
 def softmax_of_halves(x: Tensor, axis: int) -> Tensor:
-    """Softmax by its formula: of halves, each step of it rounds."""
+    """Softmax by its formula: of halves, each step of it rounds, and sums are of wider numbers."""
     powers = ops.exp(x - ops.max(x, axis=axis, keepdims=True))
-    return powers / ops.sum(powers, axis=axis, keepdims=True)
+    total = ops.sum(ops.cast(powers, "float32"), axis=axis, keepdims=True)
+    return powers / ops.cast(total, x.dtype)
 
 
 def layer_norm(x: Tensor, axes: tuple[int, ...], epsilon: float) -> Tensor:

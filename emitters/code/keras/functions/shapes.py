@@ -48,6 +48,12 @@ def space_to_depth(x: Tensor, block: int) -> Tensor:
     return ops.reshape(x, (-1, h, w, block * block * depth))
 
 
+def pad_with(x: Tensor, pads: tuple[tuple[int, int], ...], value: Tensor) -> Tensor:
+    """Borders of a number that is computed."""
+    inside = ops.pad(ops.ones_like(x, dtype="int32"), pads)
+    return ops.where(ops.equal(inside, 1), ops.pad(x, pads), value)
+
+
 def pad_from_inside(x: Tensor, pads: tuple[tuple[int, int], ...], mode: str) -> Tensor:
     """Borders of mirrored elements (reflect), the last (edge), or the other side's (wrap)."""
     for axis, (before, behind) in enumerate(pads):

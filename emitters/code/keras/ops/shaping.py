@@ -224,8 +224,9 @@ def pad(c: Context) -> None:
     if c.has(2):
         given = c.array(2)
         if given is None:
-            value = f", constant_values={c.arg(2)}"
-        elif given.reshape(-1)[0]:
+            c.emit(f"{c.helper('pad_with')}({x}, {told}, {c.arg(2)})")
+            return
+        if given.reshape(-1)[0]:
             value = f", constant_values={number(given.reshape(-1)[0])}"
     if c.dtype(0) == "bool":
         value = value.replace("True", "1")
