@@ -69,9 +69,7 @@ class SavedModelBackend(FrameworkBackend):
             traced = function.get_concrete_function()
         # Whatever Keras and TensorFlow's rules of shapes raise.
         except Exception as error:
-            said = str(error).strip() or type(error).__name__
-            told = [line for line in said.splitlines() if line.strip()][:1]
-            raise WorkerError("unsupported", "TensorFlow can't trace the model", told, said)
+            raise WorkerError("unsupported", "TensorFlow can't trace the model", [_reason(error)])
         holder, out = tf.Module(), Path(params["out"])
         holder.model_variables = [variable.value for variable in model.variables]
         tf.saved_model.save(holder, str(out), {params["signature"]: traced})
@@ -80,6 +78,14 @@ class SavedModelBackend(FrameworkBackend):
         if other:
             _rename(out / "saved_model.pb", params["signature"], other)
         return {}
+
+
+def _reason(error: Exception) -> str:
+    """What an error says: Keras frames each with where it was called."""
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).rpartition("Error encountered:")[2]
+    lines = [line.strip() for line in plain.splitlines()]
+    told = (line for line in lines if line and not line.startswith("Exception encountered"))
+    return next(told, "") or type(error).__name__
 
 
 def _loaded(code: str, archive: str) -> Any:

@@ -8,18 +8,24 @@ Tensor = Any
 
 
 def run_recurrent(
-    layers: list[Any], x: Tensor, states: list[Tensor], backwards: list[bool]
+    layer: Any, x: Tensor, states: tuple[Tensor, ...] = (), way: int = 0, backwards: bool = False
 ) -> tuple[Tensor, ...]:
-    """Outputs [steps, directions, batch, hidden], and the last states of each direction.
+    """Outputs [steps, 1, batch, hidden] of one direction, and its last states [1, batch, hidden].
 
-    A layer a direction; x is [steps, batch, elements], and states are [directions, batch, hidden].
+    x is [steps, batch, elements]; states are [directions, batch, hidden].
     """
-    x, whole, last = ops.transpose(x, (1, 0, 2)), [], []
-    for way, layer in enumerate(layers):
-        given = ops.flip(x, 1) if backwards[way] else x
-        start = [state[way] for state in states]
-        found, *ends = layer(given, initial_state=start) if start else layer(given)
-        whole.append(ops.flip(found, 1) if backwards[way] else found)
-        last.append(ends)
-    outputs = ops.transpose(ops.stack(whole, 1), (2, 1, 0, 3))
-    return (outputs, *(ops.stack(ends) for ends in zip(*last, strict=True)))
+    x = ops.transpose(x, (1, 0, 2))
+    x = ops.flip(x, 1) if backwards else x
+    start = [state[way] for state in states]
+    outputs, *last = layer(x, initial_state=start) if start else layer(x)
+    outputs = ops.flip(outputs, 1) if backwards else outputs
+    outputs = ops.expand_dims(ops.transpose(outputs, (1, 0, 2)), 1)
+    return (outputs, *(ops.expand_dims(state, 0) for state in last))
+
+
+def side_by_side(
+    forward: tuple[Tensor, ...], backward: tuple[Tensor, ...]
+) -> tuple[Tensor, ...]:
+    """What both directions give."""
+    outputs, *last = zip(forward, backward, strict=True)
+    return (ops.concatenate(outputs, 1), *(ops.concatenate(states, 0) for states in last))

@@ -39,8 +39,10 @@ def reshape(c: Context) -> None:
     if -1 in sizes and out is not None and free and len(out) == len(sizes):
         at = sizes.index(-1)
         known = out[at]
-        if isinstance(known, int) and known >= 0 and len(free) == 1:
-            sizes[at], sizes[free[0]] = known, -1
+        if isinstance(known, int) and known >= 0:
+            sizes[at] = known
+            if len(free) == 1:
+                sizes[free[0]] = -1
     c.emit(f"ops.reshape({c.arg(0)}, {as_tuple(c, sizes)})")
 
 
