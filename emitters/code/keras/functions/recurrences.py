@@ -23,9 +23,7 @@ def run_recurrent(
     return (outputs, *(ops.expand_dims(state, 0) for state in last))
 
 
-def side_by_side(
-    forward: tuple[Tensor, ...], backward: tuple[Tensor, ...]
-) -> tuple[Tensor, ...]:
+def side_by_side(forward: tuple[Tensor, ...], backward: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     """What both directions give."""
     outputs, *last = zip(forward, backward, strict=True)
     return (ops.concatenate(outputs, 1), *(ops.concatenate(states, 0) for states in last))
