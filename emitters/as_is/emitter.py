@@ -218,9 +218,7 @@ class SavedModelEmitter(SourceFile, spec=SPECS["savedmodel"]):
             found += code().unsupported(model, request, simplified=simplified)
         return found
 
-    def legalizing(
-        self, model: Model, request: Request, seen: Any = None
-    ) -> LegalizingPass | None:
+    def legalizing(self, model: Model, request: Request, seen: Any = None) -> LegalizingPass | None:
         """Brings a model to what there is code for."""
         if all(self._is_copied(model, precision) for precision in request.precision):
             return None

@@ -12,8 +12,8 @@ _INSTALL = """```
 pip install tensorflow numpy
 ```"""
 
-_LOAD = """`usage.py` loads the folder and asks its signature by names. A server of SavedModels takes it as
-it is: `--serve tfserving` writes such a folder."""
+_LOAD = """`usage.py` loads the folder and asks its signature by names. A server of SavedModels
+takes it as it is: `--serve tfserving` writes such a folder."""
 
 _UNLOAD = """Let go of what `tf.saved_model.load` gave."""
 

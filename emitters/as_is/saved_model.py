@@ -27,7 +27,7 @@ WRITTEN = "signature"
 
 _WRITER = Framework(
     title="TensorFlow",
-    backend=f"{Path(__file__).parent / 'child' / 'backend.py'}:SavedModelBackend",
+    backend="tensorflow.child.saving:SavingBackend",
     extra="tensorflow",
     needs=("tensorflow|tensorflow-cpu", "keras"),
     own=(),

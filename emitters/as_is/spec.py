@@ -25,5 +25,6 @@ SPECS = {
         },
         extra="tensorflow",
         packages=("tensorflow", "keras"),
+        writes=("tensorflow",),
     ),
 }

@@ -13,24 +13,25 @@ import os
 import re
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Dict, Mapping
+from typing import Any
 
-from parsers.worker.backend import FrameworkBackend
-from parsers.worker.errors import WorkerError
-from parsers.worker.packages import require
+from ...worker.backend import FrameworkBackend
+from ...worker.errors import WorkerError
+from ...worker.packages import require
 
 _NODE = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*")
 """Names that TensorFlow's graphs take (``_VALID_OP_NAME_REGEX``); an input's may have no other."""
 
 
-class SavedModelBackend(FrameworkBackend):
+class SavingBackend(FrameworkBackend):
     """Writes one model after the other."""
 
     PACKAGES = ("tensorflow", "tensorflow-cpu", "keras", "numpy")
     METHODS = ("hello", "warm", "write")
 
-    def warm(self, params: Mapping[str, Any]) -> Dict[str, Any]:
+    def warm(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Import TensorFlow and Keras. Raises dependency."""
         start = time.perf_counter()
         os.environ["KERAS_BACKEND"] = "tensorflow"
@@ -40,7 +41,7 @@ class SavedModelBackend(FrameworkBackend):
             require(name, name, "to write a SavedModel")
         return {"seconds": time.perf_counter() - start}
 
-    def write(self, params: Mapping[str, Any]) -> Dict[str, Any]:
+    def write(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Save `archive`, whose classes `code` has, as `out`, a folder.
 
         `inputs` are {name, dtype, shape}, in a shape None for a free size; `outputs` are names, and
@@ -56,7 +57,7 @@ class SavedModelBackend(FrameworkBackend):
         }
         specs = [tf.TensorSpec(i["shape"], i["dtype"], name) for name, i in inputs.items()]
 
-        def serve(*tensors: Any) -> Dict[str, Any]:
+        def serve(*tensors: Any) -> dict[str, Any]:
             named = dict(zip((item["name"] for item in params["inputs"]), tensors))
             given = named if isinstance(model.input, dict) else tensors[0]
             results = model(given, training=False)
@@ -69,7 +70,8 @@ class SavedModelBackend(FrameworkBackend):
             traced = function.get_concrete_function()
         # Whatever Keras and TensorFlow's rules of shapes raise.
         except Exception as error:
-            raise WorkerError("unsupported", "TensorFlow can't trace the model", [_reason(error)])
+            what = "TensorFlow can't trace the model"
+            raise WorkerError("unsupported", what, [_reason(error)]) from error
         holder, out = tf.Module(), Path(params["out"])
         holder.model_variables = [variable.value for variable in model.variables]
         tf.saved_model.save(holder, str(out), {params["signature"]: traced})
