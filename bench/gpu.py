@@ -122,6 +122,13 @@ def _open(target: str, made: Made, provider: str, **options: Any) -> Any:
     )
 
 
+def reason(error: Exception) -> str:
+    """An error in a line: ours without its hint, with the first of its details."""
+    if not isinstance(error, ModelyardError):
+        return " ".join(str(error).split())
+    return ": ".join([error.message, *error.details[:1]])
+
+
 def measure(subject: Subject) -> dict[str, Any]:
     """Every competitor at every batch size, and what kept the others away."""
     open_ones: dict[str, tuple[Competitor, Any]] = {}
@@ -131,7 +138,7 @@ def measure(subject: Subject) -> dict[str, Any]:
         try:
             open_ones[competitor.name] = (competitor, competitor.open())
         except (ModelyardError, ImportError, RuntimeError) as error:
-            absent[competitor.name] = " ".join(str(error).split())
+            absent[competitor.name] = reason(error)
     figures = []
     for batch in BATCHES:
         figures += _in_turns(open_ones, subject, batch, absent)
@@ -157,7 +164,7 @@ def _in_turns(
         try:
             run_ns[name] = _warm(session, _taken(session, feeds))
         except (ModelyardError, RuntimeError) as error:
-            absent[f"{name}, batch {batch}"] = " ".join(str(error).split())
+            absent[f"{name}, batch {batch}"] = reason(error)
     rounds: dict[str, list[Timing]] = {name: [] for name in run_ns}
     for _ in range(ROUNDS):
         for name, taken in rounds.items():
@@ -205,13 +212,13 @@ def accuracy(subject: Subject) -> list[dict[str, Any]]:
     try:
         pairs += [(engine_target(), name, ["cpu"]) for name in PRECISIONS]
     except ModelyardError as error:
-        found.append({"artifact": "engine", "error": " ".join(str(error).split())})
+        found.append({"artifact": "engine", "error": reason(error)})
     for target, precision, providers in pairs:
         title = f"{target} {precision}"
         try:
             made = converted(subject, target, precision, providers=providers)
         except ModelyardError as error:
-            found.append({"artifact": title, "error": " ".join(str(error).split())})
+            found.append({"artifact": title, "error": reason(error)})
             continue
         kept = {key: made.report[key] for key in ("gates", "metrics", "runtime", "bytes")}
         found.append({"artifact": title, **kept})

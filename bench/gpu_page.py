@@ -38,21 +38,29 @@ PROVIDERS = """
 - Precision is in the graph in every case: no builder flag is set.
 """
 
-NOT_RUN = """
-**This has not run on a GPU yet.** The code that runs engines (`emitters/tensorrt/session.py`) is
-written against the libraries' documentation and their bindings, and tested without a device as far
-as that goes. No figure here, and none elsewhere, comes from a GPU.
+ENGINES = """
+## Engines have not run on a GPU yet
 
-`tests/tensorrt_session` runs that code, with NVIDIA's own bindings of the CUDA driver, on a driver
-and a TensorRT that stand in below them.
-
-The first thing that `make gpu-test` finds out is whether the engine library runs an engine on the
-card at all: TensorRT-RTX's published list of devices has no data-centre Hopper in it.
+TensorRT-RTX 1.7.1.116 runs on compute capability 8.0, 8.6, 8.9, 12.0 and 12.1. An H200 has 9.0:
+there it opens no engine, not even one that it built on that machine. Its words: "The engine
+cannot run on this GPU, which has compute capability 9.0. [...] TensorRT-RTX does not support this
+compute capability, so the engine cannot be rebuilt for it." TensorRT itself runs there; its
+libraries come from NVIDIA alone, and were not at hand. What runs engines
+(`emitters/tensorrt/session.py`) is written against the libraries' documentation and their
+bindings; `tests/tensorrt_session` runs it, with NVIDIA's own bindings of the CUDA driver, on a
+driver and a TensorRT that stand in below them. On such a GPU an engine's typed graph is checked
+in ONNX Runtime, and the report says so.
 """
 
 
 def write(results: Mapping[str, Any], titles: Mapping[str, str]) -> None:
-    """Writes the page; without results it says that there are none."""
+    """Writes the page.
+
+    Raises:
+        SystemExit: Nothing was measured.
+    """
+    if not results.get("models"):
+        raise SystemExit("nothing was measured: run python -m bench.gpu on a machine with a GPU")
     PAGE.write_text(page(results, titles))
 
 
@@ -63,14 +71,18 @@ def page(results: Mapping[str, Any], titles: Mapping[str, str]) -> str:
         results: As ``bench.gpu`` keeps them.
         titles: The models' titles, by name, in order.
     """
-    measured = results.get("models", {})
-    if not measured:
-        return HEAD + NOT_RUN + PROVIDERS
+    measured = results["models"]
     lines = [HEAD, *_machine(results)]
     for name, title in titles.items():
         if name in measured:
             lines += ["", f"## {title}", "", *_model(measured[name])]
-    return "\n".join(lines) + "\n" + PROVIDERS
+    engines = "" if _ran_engine(measured) else ENGINES
+    return "\n".join(lines) + "\n" + engines + PROVIDERS
+
+
+def _ran_engine(measured: Mapping[str, Any]) -> bool:
+    figures = (figure for found in measured.values() for figure in found["figures"])
+    return any(figure["competitor"].startswith("engine") for figure in figures)
 
 
 def _machine(results: Mapping[str, Any]) -> Iterator[str]:
@@ -88,8 +100,10 @@ def _model(found: Mapping[str, Any]) -> Iterator[str]:
     yield ""
     for batch in sorted({figure["batch"] for figure in found["figures"]}):
         yield from _latency([item for item in found["figures"] if item["batch"] == batch], batch)
+    reasons: dict[str, list[str]] = {}
     for name, why in found["absent"].items():
-        yield f"- {name}: not run: {_cell(why)}"
+        reasons.setdefault(_cell(why), []).append(name)
+    yield from (f"- Not run: {'; '.join(names)}: {why}" for why, names in reasons.items())
 
 
 def _accuracy(item: Mapping[str, Any]) -> str:
@@ -103,6 +117,8 @@ def _accuracy(item: Mapping[str, Any]) -> str:
     )
     runtime = item["runtime"]
     where = runtime.get("device") or ", ".join(map(str, runtime.get("providers", ())))
+    if runtime.get("not_run"):
+        where = f"{where}: {runtime['runs']}; the engine was not run"
     return f"| {item['artifact']} | {gates} | {_cell(str(where))} |"
 
 

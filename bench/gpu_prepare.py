@@ -27,9 +27,10 @@ MODELS = ("zoo:efficientnet-lite0", "zoo:resnet50-random", "zoo:minilm")
 
 GROUPS = {
     "modelyard": (
-        "annotated-types", "click", "grpcio", "markdown-it-py", "mdurl", "onnx-ir", "onnxscript", "onnxsim",
-        "onnxslim", "pillow", "protobuf", "pydantic", "pydantic-core", "pygments", "python-rapidjson",
-        "pyyaml", "rich", "safetensors", "tritonclient", "typing-extensions", "typing-inspection",
+        "annotated-types", "click", "grpcio", "markdown-it-py", "mdurl", "onnx-ir", "onnxscript",
+        "onnxsim", "onnxslim", "pillow", "protobuf", "pydantic", "pydantic-core", "pygments",
+        "python-rapidjson", "pyyaml", "rich", "safetensors", "tritonclient", "typing-extensions",
+        "typing-inspection",
     ),
     "pytest": ("iniconfig", "pluggy", "pytest", "pytest-timeout"),
     "tensorrt-rtx": ("tensorrt-rtx-cu13-bindings", "tensorrt-rtx-cu13-libs"),

@@ -67,16 +67,20 @@ def test_what_is_measured_is_on_the_page(monkeypatch: pytest.MonkeyPatch) -> Non
     assert found["absent"] == {"engine int8": "no such device | here"}
     text = gpu_page.page({**gpu.machine(), "models": {"none": found}}, {"none": "A convolution"})
     assert "## A convolution" in text
-    assert "- engine int8: not run: no such device / here" in text
+    assert "- Not run: engine int8: no such device / here" in text
     assert "| engine | **none**: none | - |" in text
     assert "not run on a GPU yet" not in text
+    found["figures"] = [item for item in found["figures"] if "engine" not in item["competitor"]]
+    again = gpu_page.page({**gpu.machine(), "models": {"none": found}}, {"none": "A convolution"})
+    assert "## Engines have not run on a GPU yet" in again
     ratio = next(line for line in text.splitlines() if line.startswith("| PyTorch eager fp32"))
     assert "| x1.00 |" in ratio
 
 
-def test_the_page_says_that_nothing_ran() -> None:
+def test_no_page_is_written_of_nothing() -> None:
     titles = {name: subject.title for name, subject in SUBJECTS.items()}
-    assert "**This has not run on a GPU yet.**" in gpu_page.page({}, titles)
+    with pytest.raises(SystemExit, match="nothing was measured"):
+        gpu_page.write({}, titles)
 
 
 def test_inputs_to_time() -> None:

@@ -94,6 +94,8 @@ class KerasEmitter(Emitter, spec=SPECS["keras"]):
         trains = code_request(request).trainable
         told = "BatchNormalization and Dropout are layers, for training (--trainable)"
         kept = [told] if trains else []
+        if program.tied:
+            kept.append(f"{len(program.tied)} tensors that modules share are stored for each")
         details: dict[str, Any] = {
             "bytes": code.stat().st_size + archive.stat().st_size,
             "sha256": {path.name: file_digest(path) for path in (code, archive)},

@@ -25,8 +25,7 @@ BACKEND = "KERAS_BACKEND"
 _ORDER = ("tensorflow", "torch", "jax")
 
 _KERAS = Framework(
-    *("Keras' code", f"{Path(__file__).with_name('child') / 'backend.py'}:KerasCodeBackend"),
-    "tensorflow",
+    *("Keras' code", "keras.child.code:KerasCodeBackend", "tensorflow"),
     needs=("keras", "h5py"),
     own=(),
     forks=True,

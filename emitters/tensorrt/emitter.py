@@ -261,7 +261,8 @@ def _cannot_run(header: PlanHeader) -> str:
         return _NO_GPU
     built, here = header.compute_capabilities, device_capability()
     if built and here not in built:
-        return f"it is for compute capability {', '.join(built)}, and the GPU here has {here}"
+        why = f"it is for compute capability {', '.join(built)}, and the GPU here has {here}"
+        return why if here in RTX_CAPABILITIES else f"{why}, which TensorRT-RTX doesn't run on"
     return ""
 
 

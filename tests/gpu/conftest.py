@@ -30,8 +30,14 @@ def gpu() -> None:
 
 @pytest.fixture(scope="session")
 def target(gpu: None) -> str:
-    """The engine library that is here: ``tensorrt`` or ``tensorrt-rtx``."""
-    return str(_or_skip(engine_target))
+    """The engine library that is here and runs on this card: ``tensorrt`` or ``tensorrt-rtx``."""
+    from emitters.tensorrt.libraries import device_capability
+    from emitters.tensorrt.plan_header import RTX_CAPABILITIES
+
+    name, here = str(_or_skip(engine_target)), device_capability()
+    if name == "tensorrt-rtx" and here not in RTX_CAPABILITIES:
+        pytest.skip(f"TensorRT-RTX doesn't run on compute capability {here}")
+    return name
 
 
 @pytest.fixture(scope="session")

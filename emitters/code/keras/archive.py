@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,17 +38,18 @@ def write(path: Path, program: Program, interface: Interface) -> None:
     apart = path.with_name(f".{path.name}.h5")
     try:
         with h5py.File(apart, "w") as file:
-            for place, weights in tensors_of(program, interface):
+            for place, found in tensors_of(program):
                 group = file.create_group(f"{place}/vars")
-                for at, weight in enumerate(weights):
+                for at, weight in enumerate(found):
                     _store(group, str(at), weight)
         with zipfile.ZipFile(path, "w") as archive:
             told = {"keras_version": VERSION, "date_saved": "1980-01-01@00:00:00"}
             archive.writestr(zipfile.ZipInfo("metadata.json"), json.dumps(told))
             config = json.dumps(config_of(interface))
             archive.writestr(zipfile.ZipInfo("config.json"), config)
-            with archive.open(zipfile.ZipInfo(WEIGHTS), "w", force_zip64=True) as to:
-                to.write(apart.read_bytes())
+            weights = archive.open(zipfile.ZipInfo(WEIGHTS), "w", force_zip64=True)
+            with weights, apart.open("rb") as stored:
+                shutil.copyfileobj(stored, weights)
     finally:
         apart.unlink(missing_ok=True)
 
@@ -61,7 +63,7 @@ def _store(group: Any, name: str, weight: Weight) -> None:
 # -- the tensors ---------------------------------------------------------------------------
 
 
-def tensors_of(program: Program, interface: Interface) -> Iterator[tuple[str, list[Weight]]]:
+def tensors_of(program: Program) -> Iterator[tuple[str, list[Weight]]]:
     """Each layer's place in the file, and its tensors in Keras' order."""
     assert program.root is not None
     classes = {path: made.name for made in program.classes for path in made.members}

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from emitters.code.dialect import Dialect
 from emitters.code.keras.types import keras_type
 from emitters.code.literals import listed
-from emitters.code.steps import Weight
+from emitters.code.paths import identifier
+from emitters.code.steps import Unit, Weight
 
 
 class Keras(Dialect):
@@ -68,6 +69,14 @@ class Keras(Dialect):
         if len(parts) == 1 and inside.startswith("*("):
             return f"[{inside[2:-1]}]"
         return f"[{inside}]"
+
+    def construct(self, unit: Unit) -> str:
+        """A layer, called as the source's module is."""
+        text = super().construct(unit)
+        if not unit.name or unit.name.isdigit():
+            return text
+        apart = "" if text.endswith("()") else ", "
+        return f'{text[:-1]}{apart}name="{identifier(unit.name)}")'
 
     def size(self, x: str, axis: int) -> str:
         """``ops.shape(x)[0]``: a number, or a tensor where a graph doesn't know it yet."""

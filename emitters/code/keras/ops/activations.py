@@ -17,11 +17,12 @@ _UNARY = {
     **{n: f"ops.{n.lower()}" for n in ("Abs", "Ceil", "Cos", "Cosh", "Erf", "Exp", "Floor")},
     **{n: f"ops.{n.lower()}" for n in ("IsNaN", "Log", "Round", "Sign", "Sin", "Sinh", "Sqrt")},
     **{f"A{n}": f"ops.arc{n}" for n in ("cos", "cosh", "sin", "sinh", "tan", "tanh")},
-    **{n: f"ops.{n.lower()}" for n in ("Mish", "Relu", "Reciprocal", "Sigmoid", "Softplus")},
+    **{n: f"ops.{n.lower()}" for n in ("Relu", "Reciprocal", "Sigmoid", "Softplus")},
     **{n: f"ops.{n.lower()}" for n in ("Softsign", "Tan", "Tanh")},
     "HardSwish": "ops.hard_swish",
     "Not": "ops.logical_not",
     "BitwiseNot": "ops.bitwise_not",
+    "Mish": "keras.activations.mish",
 }
 _LAYERS = {
     "Relu": ("layers.ReLU", ()),

@@ -6,21 +6,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import onnx_ir
 
 from converter.ir.refused import Refused
 from emitters.code.context import Context
 from emitters.code.keras.registry import channels_last, op
 from emitters.code.keras.types import dtype_argument
 from emitters.code.literals import listed, same_or_tuple
-from emitters.code.steps import Array
+from emitters.code.steps import UNIT, Array
 from emitters.code.weights import is_weight
 from emitters.code.windows import cut_of, has_space, padding_of
-
-
-def put_last(node: onnx_ir.Node) -> bool:
-    """Whether it has as many axes of space as Keras' have."""
-    return has_space(node)
 
 
 def transposed(c: Context, x: str, order: Sequence[int]) -> str:
@@ -79,7 +73,7 @@ def _kernel(order: Sequence[int]) -> Callable[[Array], Array]:
     return lambda array: array.transpose(order)
 
 
-@op("Conv", legal=put_last)
+@op("Conv", legal=has_space)
 def conv(c: Context) -> None:
     """``layers.Conv2D``, and so on."""
     space = c.need_rank(0) - 2
@@ -103,7 +97,6 @@ def conv(c: Context) -> None:
         "dilation_rate": _unless_one(gaps),
     }
     layer = is_weight(c.value(1)) and (not c.has(2) or is_weight(c.value(2)))
-    output = None
     if layer and not cut and channels_last(c.node):
         _layer(c, x, (outside, inside, groups), kernel, settings)
         return
@@ -113,7 +106,7 @@ def conv(c: Context) -> None:
         text = f"{text} + {c.operand(2)}"
     if not channels_last(c.node):
         text = transposed(c, text, first(space + 2))
-    c.emit(text, 6 if c.has(2) else 10, output=output)
+    c.emit(text, 6 if c.has(2) else 10)
 
 
 def _hwio(space: int) -> list[int]:
@@ -151,7 +144,7 @@ def _unless_one(items: list[int] | None) -> str | None:
     return same_or_tuple(items) if items and any(item != 1 for item in items) else None
 
 
-@op("ConvTranspose", legal=put_last)
+@op("ConvTranspose", legal=has_space)
 def conv_transposed(c: Context) -> None:
     """``layers.Conv2DTranspose``, and so on; borders are cut off behind."""
     space = c.need_rank(0) - 2
@@ -178,8 +171,6 @@ def conv_transposed(c: Context) -> None:
             {**settings, "use_bias": None if c.has(2) else False,
              "dtype": dtype_argument(c.dtype(0))},
         )  # fmt: skip
-        from emitters.code.steps import UNIT
-
         c.emit(f"{UNIT}({as_last(c)}){cut}", unit=unit)
         return
     if max(gaps) > 1:

@@ -12,20 +12,15 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
-import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from parsers.worker.backend import FrameworkBackend
-from parsers.worker.errors import from_user_code
-from parsers.worker.packages import installed, require
-from parsers.worker.timing import measure
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    Arrays = Mapping[str, np.ndarray[Any, Any]]
+from ...tensorflow.child.arrays import as_array, read_feeds, write_arrays
+from ...worker.backend import FrameworkBackend
+from ...worker.errors import from_user_code
+from ...worker.packages import installed, require
+from ...worker.timing import measure
 
 
 class KerasCodeBackend(FrameworkBackend):
@@ -69,26 +64,19 @@ class KerasCodeBackend(FrameworkBackend):
 
     def run(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Run the model on .npz `feeds` and write .npz `out`."""
-        import numpy as np
-
         given = self._given(params["feeds"])
         try:
             arrays = self._answers(self._call(given))
         except Exception as error:
             raise from_user_code(error, "running the model") from error
-        with zipfile.ZipFile(params["out"], "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
-            for name, array in zip(self._outputs, arrays):
-                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                    np.lib.format.write_array(member, array, allow_pickle=False)
+        write_arrays(params["out"], dict(zip(self._outputs, arrays)))
         return {}
 
     def _given(self, feeds: str) -> Any:
         """Feeds as the model takes them: a tensor, or a dict of them."""
         import keras
-        import numpy as np
 
-        with np.load(feeds, allow_pickle=False) as arrays:
-            found = {name: arrays[name] for name in self._inputs}
+        found = read_feeds(feeds)
         takes = self._model.input
         if isinstance(takes, dict):
             return {
@@ -100,11 +88,9 @@ class KerasCodeBackend(FrameworkBackend):
 
     def _answers(self, results: Any) -> list[Any]:
         import keras
-        import numpy as np
 
         named = results if isinstance(results, dict) else {self._outputs[0]: results}
-        arrays = [np.asarray(keras.ops.convert_to_numpy(named[name])) for name in self._outputs]
-        return [a.astype(np.float32) if a.dtype.name == "bfloat16" else a for a in arrays]
+        return [as_array(keras.ops.convert_to_numpy(named[name])) for name in self._outputs]
 
     def time(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Latency of the compiled model: {"ns": [each run], "total_ns", "threads"}."""
