@@ -79,10 +79,10 @@ def lower(model: Model) -> Program:
 
 _KEEP_WIDE = frozenset({
     *("Add", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "Cast", "CastLike", "Concat"),
-    *("Equal", "Flatten", "Gather", "Identity", "Mul", "Reshape", "Shape", "Size", "Slice", "Split"),
-    *("Squeeze", "Sub", "Transpose", "Unsqueeze"),
+    *("Equal", "Flatten", "Gather", "Identity", "Mul", "Reshape", "Shape", "Size", "Slice"),
+    *("Split", "Squeeze", "Sub", "Transpose", "Unsqueeze"),
 })  # fmt: skip
-"""Operators that leave uint64 as it is; Keras makes uint32 of it in others, and cuts numbers off."""
+"""Operators that leave uint64 as it is; in others Keras makes uint32 of it: numbers are cut off."""
 
 
 def _lower_one(context: Context) -> None:
