@@ -8,7 +8,9 @@ from converter.errors import Unsupported
 from converter.ir.definitions import define
 from converter.ir.edit import constant_tensor
 from converter.ir.model import Model
+from converter.ir.refused import Refused
 from converter.passes.legalize.chain import LegalizingPass
+from emitters.code.context import Context
 from emitters.code.keras import ops
 from emitters.code.keras.dialect import Keras
 from emitters.code.keras.registry import TABLE
@@ -72,7 +74,24 @@ def lower(model: Model) -> Program:
     if refusals:
         return Program.refused(refusals)
     _name_constants(graph.graph)
-    return program_of(graph.graph, TABLE.lower, dialect_of(graph.graph), ("Tensor", "Any"))
+    return program_of(graph.graph, _lower_one, dialect_of(graph.graph), ("Tensor", "Any"))
+
+
+_KEEP_WIDE = frozenset({
+    *("Add", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "Cast", "CastLike", "Concat"),
+    *("Equal", "Flatten", "Gather", "Identity", "Mul", "Reshape", "Shape", "Size", "Slice"),
+    *("Split", "Squeeze", "Sub", "Transpose", "Unsqueeze"),
+})  # fmt: skip
+"""Operators that leave uint64 as it is; in others Keras makes uint32 of it: numbers are cut off."""
+
+
+def _lower_one(context: Context) -> None:
+    node = context.node
+    values = (*node.inputs, *node.outputs)
+    wide = any(v is not None and v.dtype == onnx_ir.DataType.UINT64 for v in values)
+    if wide and node.op_type not in _KEEP_WIDE:
+        raise Refused("Keras makes uint32 of uint64 there", "use int64")
+    TABLE.lower(context)
 
 
 def dialect_of(graph: onnx_ir.Graph) -> Keras:

@@ -109,26 +109,23 @@ def _compiled(model: Any) -> Callable[[Any], Any]:
     """The model for inference, compiled as its backend does that."""
     import keras
 
+    def inferred(given: Any) -> Any:
+        return model(given, training=False)
+
+    made: Callable[[Any], Any] = inferred
     backend = keras.backend.backend()
     if backend == "tensorflow":
         import tensorflow as tf
 
-        return tf.function(lambda given: model(given, training=False), autograph=False)
-    if backend == "jax":
+        made = tf.function(inferred, autograph=False)
+    elif backend == "jax":
         import jax
 
-        trainable = [variable.value for variable in model.trainable_variables]
+        trained = [variable.value for variable in model.trainable_variables]
         others = [variable.value for variable in model.non_trainable_variables]
+        made = jax.jit(lambda x: model.stateless_call(trained, others, x, training=False)[0])
+    else:
+        import torch
 
-        @jax.jit
-        def called(given: Any) -> Any:
-            return model.stateless_call(trainable, others, given, training=False)[0]
-
-        return called
-    import torch
-
-    def inferred(given: Any) -> Any:
-        with torch.no_grad():
-            return model(given, training=False)
-
-    return inferred
+        made = torch.no_grad()(inferred)
+    return made

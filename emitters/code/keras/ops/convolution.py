@@ -73,11 +73,19 @@ def _kernel(order: Sequence[int]) -> Callable[[Array], Array]:
     return lambda array: array.transpose(order)
 
 
+def _sizes(c: Context) -> list[int]:
+    """The kernel's; raises Refused where they aren't known."""
+    sizes = [size for size in c.shape(1) or [] if isinstance(size, int)]
+    if len(sizes) != c.need_rank(0):
+        raise Refused("its kernel's sizes are free", "fix them (--dim)")
+    return sizes
+
+
 @op("Conv", legal=has_space)
 def conv(c: Context) -> None:
     """``layers.Conv2D``, and so on."""
     space = c.need_rank(0) - 2
-    outside, inside, *window = (int(s) for s in (c.shape(1) or []))  # type: ignore[arg-type]
+    outside, inside, *window = _sizes(c)
     kernel = c.attr("kernel_shape") or window
     pads = padding_of(c, space, kernel, spatial(c))
     strides, gaps = c.attr("strides") or [1] * space, c.attr("dilations") or [1] * space
@@ -148,7 +156,7 @@ def _unless_one(items: list[int] | None) -> str | None:
 def conv_transposed(c: Context) -> None:
     """``layers.Conv2DTranspose``, and so on; borders are cut off behind."""
     space = c.need_rank(0) - 2
-    _, outside, *window = (int(s) for s in (c.shape(1) or []))  # type: ignore[arg-type]
+    _, outside, *window = _sizes(c)
     kernel = c.attr("kernel_shape") or window
     strides, gaps = c.attr("strides") or [1] * space, c.attr("dilations") or [1] * space
     more = c.attr("output_padding") or [0] * space

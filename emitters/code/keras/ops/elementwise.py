@@ -5,7 +5,6 @@ from __future__ import annotations
 import onnx_ir
 
 from converter.ir.model import dtype_name
-from converter.ir.refused import Refused
 from emitters.code.context import Context
 from emitters.code.keras.registry import op
 from emitters.code.keras.types import is_whole, keras_type
@@ -33,8 +32,6 @@ def binary(c: Context) -> None:
     """By an operator of Python's."""
     mark, strength = _SIGNS[c.node.op_type]
     if c.node.op_type == "Div" and is_whole(c.dtype(0)):
-        if c.dtype(0) == "uint64":
-            raise Refused("Keras makes uint32 of uint64", "use int64")
         if not c.dtype(0).startswith("uint"):
             c.emit(f"{c.helper('divide_towards_zero')}({c.arg(0)}, {c.arg(1)})")
         else:
@@ -47,9 +44,10 @@ def binary(c: Context) -> None:
 @op(*_FUNCTIONS)
 def compare(c: Context) -> None:
     """By a function."""
-    if c.dtype(0) == "uint64" and c.out_dtype() == "uint64":
+    if c.dtype(0) == "uint64":  # of as many bits
         wide = (f'ops.cast({c.arg(at)}, "int64")' for at in (0, 1))
-        c.emit(f'ops.cast(ops.{_FUNCTIONS[c.node.op_type]}({", ".join(wide)}), "uint64")')
+        text = f"ops.{_FUNCTIONS[c.node.op_type]}({', '.join(wide)})"
+        c.emit(text if c.out_dtype() == "bool" else f'ops.cast({text}, "uint64")')
         return
     c.emit(f"ops.{_FUNCTIONS[c.node.op_type]}({c.arg(0)}, {c.scalar(1)})")
 
