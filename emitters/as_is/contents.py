@@ -49,14 +49,14 @@ def contents_of(folder: Path) -> Contents:
         for item in _inner(meta, _OBJECTS, 1, _VARIABLE):
             _count(item, stored)
         for node in _nodes(meta):
-            name, op = (str(node[at][0], "utf-8") for at in (1, 2))  # type: ignore[arg-type]
-            told = {bytes(each[1][0]): each for each in _inner(node, 5)}  # type: ignore[arg-type]
+            name, op = _text(node, 1), _text(node, 2)
+            told = {_text(each, 1): each for each in _inner(node, 5)}
             if op == "Const":
-                for tensor in _inner(told[b"value"], 2, 8):
+                for tensor in _inner(told.get("value", {}), 2, 8):
                     _count(tensor, stored)
             elif op in _PRODUCTS:
-                kind = next((each[6][0] for each in _inner(told.get(b"T", {}), 2)), 0)
-                products.append(Product(name, op, TYPES.get(int(kind), str(kind)), None))
+                kinds = [int(each[6][0]) for each in _inner(told.get("T", {}), 2) if 6 in each]
+                products.append(Product(name, op, TYPES.get(sum(kinds), "unknown"), None))
     return Contents(folder.name, products, dict(stored))
 
 
@@ -65,6 +65,11 @@ def _nodes(meta: Message) -> Iterator[Message]:
     for graph in _inner(meta, _GRAPH):
         yield from _inner(graph, 1)
         yield from _inner(graph, 2, 1, 3)
+
+
+def _text(message: Message, number: int) -> str:
+    value = message.get(number, [b""])[0]
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else ""
 
 
 def _count(item: Message, stored: Counter[str]) -> None:

@@ -57,7 +57,7 @@ class KerasSession:
             framework,
             what="the Keras process",
             source=str(path),
-            interpreter=interpreter(request.python),
+            interpreter=interpreter(None),
             progress=lambda text: None,
             env=environment,
         )
