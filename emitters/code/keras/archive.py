@@ -119,11 +119,11 @@ def _children(
     by_number = {int(name): item for item, name in names.items()}
     count: dict[str, int] = {}
     for number in range(max(by_number) + 1):
-        item = by_number.get(number)
-        kind = _kind(item, path, classes)
+        found = by_number.get(number)
+        kind = _kind(found, path, classes)
         at = count[kind] = count.get(kind, -1) + 1
-        if item is not None:
-            yield item, str(number), f"{place}/{kind}_{at}" if at else f"{place}/{kind}"
+        if found is not None:
+            yield found, str(number), f"{place}/{kind}_{at}" if at else f"{place}/{kind}"
 
 
 def _kind(item: Item | None, path: str, classes: dict[str, str]) -> str:
