@@ -24,7 +24,8 @@ def plain(specs: Sequence[TensorSpec]) -> list[list[Any]]:
     return [[spec.name, spec.dtype, list(spec.shape or ())] for spec in specs]
 
 
-def _specs(items: Sequence[Sequence[Any]]) -> tuple[TensorSpec, ...]:
+def specs_of(items: Sequence[Sequence[Any]]) -> tuple[TensorSpec, ...]:
+    """What :func:`plain` wrote."""
     return tuple(TensorSpec(name, dtype, tuple(shape)) for name, dtype, shape in items)
 
 
@@ -53,7 +54,7 @@ class Opened:
     def _started(self, interface: Mapping[str, Any] | None) -> Session:
         source = self._source
         if interface is not None and isinstance(source, Rerunning):
-            return source.rerun(_specs(interface["inputs"]), _specs(interface["outputs"]))
+            return source.rerun(specs_of(interface["inputs"]), specs_of(interface["outputs"]))
         return source.reference()
 
     @property

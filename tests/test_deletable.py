@@ -15,7 +15,7 @@ from tests.environments import installed
 
 ROOT = Path(__file__).parents[1]
 SHARED = {
-    *("emitters/lowering", "emitters/packaging", "emitters/serving/python"),
+    *("emitters/code", "emitters/lowering", "emitters/packaging", "emitters/serving/python"),
     *("parsers/onnx", "parsers/worker"),
 }
 """What those of a kind share: the interface that a source's model gets is `parsers/onnx`'s."""

@@ -16,7 +16,7 @@ ROOT = Path(converter.__file__).parent
 _OURS = {"onnx", "ort"}
 """Words of the core's own too: its graphs are ONNX, and ONNX Runtime runs them."""
 
-_BOTH = {"pytorch"}
+_BOTH = {"keras", "pytorch"}
 """Targets that are sources first: the lines that name those are counted below."""
 
 NAMED = {

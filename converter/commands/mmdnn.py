@@ -157,6 +157,9 @@ def _known_target(name: str) -> str:
     writable = plugins.available("emitters")
     if plain in writable:
         return plain
+    own = (target for target, spec in plugins.specs("emitters") if plain in spec.writes)
+    if (target := next(own, None)) is not None:
+        return target
     known = (*ELSEWHERE, *plugins.available("parsers"))
     reason = "isn't written here" if plain in known else "is no target known here"
     raise UsageError(f"{name} {reason}", hint=f"There are: {', '.join(writable)}.")

@@ -145,6 +145,7 @@ class Keywords(TypedDict, total=False):
     coreml_shapes: Text | Sequence[Text]
     coreml_images: Text | Sequence[Text]
     coreml_classifier: bool
+    trainable: bool
     dry_run: bool
     offline: bool
     cache: bool

@@ -1,7 +1,8 @@
 """The source's file as it is, for servers that have its framework: TorchScript, SavedModel.
 
 Nothing is optimized, and nothing brought to another precision: what is written has the source's
-bytes. It is opened again from its new place, in a process of its own, by the parser of such files,
+bytes. (A SavedModel of any other source is written anew: :mod:`emitters.as_is.saved_model`.) It is
+opened again from its new place, in a process of its own, by the parser of such files,
 and checked like any artifact.
 """
 
@@ -11,7 +12,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from converter import plugins
 from converter.errors import InternalError, Unsupported, UsageError, from_os_error
@@ -24,8 +25,14 @@ from converter.options.request import Request, affecting, option_of
 from converter.protocols.emitter import Artifact, Emitter
 from converter.protocols.parser import Parser
 from converter.runtime.session import Session
+from emitters.as_is.contents import contents_of
+from emitters.as_is.saved_model import WRITTEN, code, write
 from emitters.as_is.spec import SPECS
 from emitters.opened import INTERFACE, Opened, plain
+
+if TYPE_CHECKING:
+    from converter.check.shipping import Shipped
+    from converter.passes.legalize.chain import LegalizingPass
 
 
 class SourceFile(Emitter):
@@ -175,13 +182,85 @@ class TorchScriptEmitter(SourceFile, spec=SPECS["torchscript"]):
 
 
 class SavedModelEmitter(SourceFile, spec=SPECS["savedmodel"]):
-    """``model.savedmodel``: a folder of TensorFlow's."""
+    """``model.savedmodel``: a folder of TensorFlow's, the source's own where that is one."""
 
     name = "savedmodel"
     kind = "saved_model"
     called = "SavedModel"
     reads = "tensorflow"
     file = "model.savedmodel"
+    packs = True
+
+    def require_precision(self, precision: str, request: Request) -> None:
+        """See :meth:`converter.protocols.emitter.Emitter.require_precision`."""
+        Emitter.require_precision(self, precision, request)
+
+    def _is_copied(self, model: Model, precision: str) -> bool:
+        """Whether the source's own bytes are an artifact."""
+        return precision == "fp32" and model.source.get("file", {}).get("kind") == self.kind
+
+    def unsupported(
+        self, model: Model, request: Request, *, simplified: bool = True
+    ) -> Sequence[Unsupported]:
+        """What of the interface isn't the file's own; of a model that is written anew, every node
+        that can't be.
+
+        Raises:
+            UsageError: A precision that it hasn't, or an option asks for another model than the
+                file.
+            ModelError: Files of elsewhere would be copied.
+        """
+        found: list[Unsupported] = []
+        copied = {precision: self._is_copied(model, precision) for precision in request.precision}
+        if any(copied.values()):
+            found += super().unsupported(model, request, simplified=simplified)
+        if not all(copied.values()):
+            found += code().unsupported(model, request, simplified=simplified)
+        return found
+
+    def legalizing(self, model: Model, request: Request, seen: Any = None) -> LegalizingPass | None:
+        """Brings a model to what there is code for."""
+        if all(self._is_copied(model, precision) for precision in request.precision):
+            return None
+        return code().legalizing(model, request, seen)
+
+    def emit(
+        self, model: Model, folder: Path, precision: str, request: Request, seen: Any = None
+    ) -> Artifact:
+        """Writes the copy, or traces the model.
+
+        Returns:
+            As :meth:`SourceFile.emit`; of a traced one, its ``signature`` too.
+
+        Raises:
+            UsageError: The folder can't be written.
+            UnsupportedError: A node can't be written.
+            ModelError: Files of elsewhere would be copied.
+            DependencyError: TensorFlow isn't installed.
+            MachineError: The disk is full.
+        """
+        if self._is_copied(model, precision):
+            return super().emit(model, folder, precision, request, seen)
+        return write(model, folder / self.file, precision, request)
+
+    def contents(self, artifact: Artifact, request: Request, sizes: Mapping[str, int]) -> Contents:
+        """Counted in ``saved_model.pb``, where it is none of the source's."""
+        if WRITTEN not in artifact.details:
+            return super().contents(artifact, request, sizes)
+        return contents_of(artifact.path)
+
+    def pack(
+        self, artifact: Artifact, model: Model, shipped: Shipped, request: Request
+    ) -> Sequence[str]:
+        """Writes samples, what the source gave for them, ``usage.py``, ``selftest.py`` and a README
+        around it.
+
+        Raises:
+            OSError: The folder can't be written.
+        """
+        from emitters.as_is.packing import pack
+
+        return pack(artifact, model, shipped, request)
 
     def _source(self, request: Request) -> Path:
         """The folder, of which a file in it may be what was named."""

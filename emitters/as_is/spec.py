@@ -4,4 +4,27 @@ from __future__ import annotations
 
 from converter.protocols.spec import TargetSpec
 
-SPECS = {name: TargetSpec(precisions=("fp32",)) for name in ("torchscript", "savedmodel")}
+_FLOATS = (
+    "the layers that it is traced from compute in floats",
+    "Use fp16, or --to tflite --precision int8.",
+)
+
+SPECS = {
+    "torchscript": TargetSpec(precisions=("fp32",)),
+    "savedmodel": TargetSpec(
+        precisions=("fp32", "fp16"),
+        lacks={
+            "bf16": ("next to none of TensorFlow's kernels for CPUs take it", "Use fp16 or fp32."),
+            **dict.fromkeys(
+                (
+                    *("int8", "int16x8", "int8-dynamic", "int8-weights", "int4-weights"),
+                    *("palettized", "fp16+int8-weights", "fp16+int4-weights", "fp16+palettized"),
+                ),
+                _FLOATS,
+            ),
+        },
+        extra="tensorflow",
+        packages=("tensorflow", "keras"),
+        writes=("tensorflow",),
+    ),
+}

@@ -70,12 +70,13 @@ def _constructor(item: Item, classes: Mapping[Group, str], dialect: Dialect) -> 
         for n in range(max(by_number) + 1)
     ]
     repeated = list(_repeated(parts))
-    listed = ", ".join(repeated)
-    if is_chain(item):
-        return f"{dialect.sequence}({listed})"
-    if len(repeated) == 1 and listed.startswith("*("):
-        return f"{dialect.listing}({listed[2:-1]})"
-    return f"{dialect.listing}([{listed}])"
+    if _is_sequence(item, dialect):
+        return f"{dialect.sequence}({', '.join(repeated)})"
+    return dialect.listed(repeated)
+
+
+def _is_sequence(group: Group, dialect: Dialect) -> bool:
+    return bool(dialect.sequence) and is_chain(group)
 
 
 def _repeated(parts: Sequence[str]) -> Iterator[str]:
@@ -153,12 +154,16 @@ def _calls(group: Group, receiver: str, dialect: Dialect) -> Iterator[Call]:
             if item.unit is not None:
                 hint = name if name.isalpha() and item.unit.kind in dialect.named else ""
             yield Call(text, item.outputs, item.strength, item.targets, hint, item.unit is None)
-        elif item.listed and not is_chain(item):
+        elif item.listed and not _is_sequence(item, dialect):
             yield from _loop(item, at) or _calls(item, at, dialect)
         else:
             given = ", ".join(place(v, 0) for v in item.inputs)
             targets = ", ".join(place(v, 0) for v in item.outputs) if len(item.outputs) > 1 else ""
             yield Call(f"{at}({given})", item.outputs, ATOM, targets)
+
+
+def _is_called(item: Item) -> bool:
+    return is_call(item) if isinstance(item, Step) else not item.listed
 
 
 def _loop(group: Group, receiver: str) -> list[Call]:
@@ -169,7 +174,7 @@ def _loop(group: Group, receiver: str) -> list[Call]:
         return []
     if len(group.outputs) != 1 or group.outputs != items[-1].outputs:
         return []
-    if any(isinstance(i, Step) or i.listed or len(i.outputs) != 1 for i in items):
+    if any(not _is_called(i) or len(i.outputs) != 1 for i in items):
         return []
     first, second = items[:2]
     at = [i for i, v in enumerate(second.inputs) if v in first.outputs]

@@ -57,7 +57,7 @@ def classes_of(
     for path, group in _all(root, ""):
         if group is not root:
             levels.setdefault(_height(group), []).append((path, group))
-    taken = {*reserved, "Model"}
+    taken = {*reserved, dialect.root}
     for height in sorted(levels):
         alike: dict[str, list[tuple[str, Body]]] = {}
         for path, group in levels[height]:
@@ -69,7 +69,7 @@ def classes_of(
             taken.add(made.name)
             found.append(made)
     body = body_of(root, constructors, dialect, kind, interface, results)
-    return [*found, Class("Model", body)]
+    return [*found, Class(dialect.root, body)]
 
 
 def _height(group: Group) -> int:
@@ -169,12 +169,11 @@ def text_of(made: Class, dialect: Dialect, doc: str) -> str:
     """A class as it is written."""
     tensor = dialect.tensor
     lines = [f"class {made.name}({dialect.base}):", f'    """{doc}"""', ""]
-    if made.body.made:
-        takes = "".join(f", {name}: {kind}" for name, kind in made.parameters.items())
-        lines += formatted(f"    def __init__(self{takes}) -> None:")
-        lines.append("        super().__init__()")
-        for line in made.body.made:
-            lines += formatted(f"        {line}")
+    takes = "".join(f", {name}: {kind}" for name, kind in made.parameters.items())
+    if made.body.made or dialect.always_constructed:
+        begun = dialect.begun(takes, root=not made.members)
+        for line in [*begun, *(f"        {line}" for line in made.body.made)]:
+            lines += formatted(line)
         lines.append("")
     takes = "".join(f", {name}: {tensor}" for name in made.body.arguments)
     gives = (

@@ -11,6 +11,7 @@ import onnx_ir
 from converter.ir.edit import constant, constant_tensor
 from converter.ir.model import dtype_name
 from converter.ir.refused import Refused
+from emitters.code.dialect import Dialect
 from emitters.code.literals import number
 from emitters.code.paths import path_of
 from emitters.code.sizes import Dim, Element, Sizes
@@ -24,6 +25,7 @@ class Context:
 
     Args:
         graph: Legalized.
+        dialect: The framework's.
 
     Attributes:
         node: The one that is being lowered.
@@ -32,8 +34,9 @@ class Context:
         helpers: Functions that the code calls.
     """
 
-    def __init__(self, graph: onnx_ir.Graph) -> None:
+    def __init__(self, graph: onnx_ir.Graph, dialect: Dialect) -> None:
         self.graph = graph
+        self._dialect = dialect
         self.node: onnx_ir.Node
         self.steps: list[Step] = []
         self.done: set[onnx_ir.Node] = set()
@@ -168,7 +171,7 @@ class Context:
             return str(element)
         if isinstance(element, Dim):
             value, axis = self._near(element)
-            return f"{place(self.index(value), ATOM)}.shape[{axis}]"
+            return self._dialect.size(place(self.index(value), ATOM), axis)
         left, sign, right = element
         return f"({self.element(left)} {sign} {self.element(right)})"
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -34,7 +33,8 @@ class Program:
         tied: Other names of these: name -> the one that it is stored under.
         helpers: Functions that the code calls.
         refusals: Every node that can't be written, and why; then there is nothing else.
-        products: For contents: the class and dtype of what multiplies.
+        root: The modules, as they lie in each other.
+        dialect: What its classes are written in.
     """
 
     classes: list[Class]
@@ -42,6 +42,13 @@ class Program:
     tied: dict[str, str]
     helpers: set[str]
     refusals: list[Unsupported]
+    root: Group | None = None
+    dialect: Dialect | None = None
+
+    @classmethod
+    def refused(cls, refusals: list[Unsupported]) -> Program:
+        """Nothing, and why."""
+        return cls([], {}, {}, set(), refusals)
 
 
 def program_of(
@@ -55,7 +62,7 @@ def program_of(
         dialect: The framework's.
         reserved: Names that no class may have.
     """
-    context = Context(graph)
+    context = Context(graph, dialect)
     refusals: list[Unsupported] = []
 
     def one(node: onnx_ir.Node) -> None:
@@ -65,7 +72,7 @@ def program_of(
 
     lower_each(graph, one, refusals)
     if refusals:
-        return Program([], {}, {}, set(), refusals)
+        return Program.refused(refusals)
     results = _results(context, graph)
     steps = _needed(context.steps, results)
     cut = without_root([step.path for step in steps])
@@ -78,7 +85,7 @@ def program_of(
     interface = [(context.index(value), value.name or "x") for value in inputs]
     classes = classes_of(root, dialect, context.kind, interface, results, reserved)
     weights, tied = _weights(root)
-    return Program(classes, weights, tied, context.helpers, [])
+    return Program(classes, weights, tied, context.helpers, [], root, dialect)
 
 
 def _results(context: Context, graph: onnx_ir.Graph) -> list[int]:
@@ -170,9 +177,12 @@ def _weights(root: Group) -> tuple[dict[str, Weight], dict[str, str]]:
     return found, tied
 
 
-def counted(program: Program) -> Mapping[str, int]:
-    """How often each class is used, the model's own once."""
-    return Counter({made.name: max(len(made.members), 1) for made in program.classes})
+def doc_of(made: Class) -> str:
+    """A class' docstring: the modules that it is of."""
+    if not made.members:
+        return "The model."
+    first, others = made.members[0], len(made.members) - 1
+    return f"``{first}``, and {others} more." if others else f"``{first}``."
 
 
-__all__ = ["Lower", "Program", "counted", "program_of", "replace"]
+__all__ = ["Lower", "Program", "doc_of", "program_of", "replace"]

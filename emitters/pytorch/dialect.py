@@ -17,7 +17,6 @@ class Torch(Dialect):
     method = "forward"
     tensor = "Tensor"
     sequence = "nn.Sequential"
-    listing = "nn.ModuleList"
     nothing = "nn.Identity"
     positional: Mapping[str, Sequence[str]] = {
         **{f"nn.Conv{n}d": ("in_channels", "out_channels") for n in (1, 2, 3)},
@@ -31,6 +30,13 @@ class Torch(Dialect):
     }
 
     named = ("nn.Linear", "nn.Embedding")
+
+    def listed(self, parts: Sequence[str]) -> str:
+        """``nn.ModuleList``."""
+        inside = ", ".join(parts)
+        if len(parts) == 1 and inside.startswith("*("):
+            return f"nn.ModuleList({inside[2:-1]})"
+        return f"nn.ModuleList([{inside}])"
 
     def tensor_line(self, attribute: str, weight: Weight) -> str:
         """A parameter where it is of floats; else a buffer."""

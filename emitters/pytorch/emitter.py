@@ -15,8 +15,8 @@ from converter.options.request import Request
 from converter.protocols.emitter import Artifact, Emitter
 from converter.protocols.parser import Parser
 from converter.runtime.session import Session
+from emitters.code.request import code as code_request
 from emitters.opened import INTERFACE, Opened, plain
-from emitters.pytorch.request import code as code_request
 from emitters.pytorch.spec import SPECS
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from emitters.code.classes import Class, text_of
+from emitters.code.classes import text_of
 from emitters.code.functions import texts
-from emitters.code.program import Program
+from emitters.code.program import Program, doc_of
 from emitters.pytorch.dialect import Torch
 
 _FUNCTIONS = Path(__file__).parent / "functions"
@@ -64,7 +64,7 @@ def source_of(program: Program, title: str, weights: str) -> str:
         weights: The file of its weights.
     """
     functions = texts(_FUNCTIONS, program.helpers)
-    classes = [text_of(made, Torch(), _doc(made)) for made in program.classes]
+    classes = [text_of(made, Torch(), doc_of(made)) for made in program.classes]
     tied = program.tied
     if tied:
         classes[-1] = _with_ties(classes[-1], tied)
@@ -79,13 +79,6 @@ def source_of(program: Program, title: str, weights: str) -> str:
     theirs.append("from torch import Tensor, nn")
     head = [f'"""{title}"""', "", *imports, *([""] if imports else []), *theirs]
     return "\n".join(head) + "\n\n\n" + body + "\n"
-
-
-def _doc(made: Class) -> str:
-    if not made.members:
-        return "The model."
-    first, others = made.members[0], len(made.members) - 1
-    return f"``{first}``, and {others} more." if others else f"``{first}``."
 
 
 def _with_ties(text: str, tied: Mapping[str, str]) -> str:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from converter.protocols.spec import TargetSpec
-from emitters.pytorch.request import HEADING
-
-_FOLDING = ("cleanup", "ort-basic", "onnxscript", "fuse-convolution", "onnxsim", "onnxslim")
-"""What folds a BatchNormalization into the layer before it, or leaves a Dropout out."""
+from emitters.code.request import FOLDING, HEADING
 
 _FLOATS = (
     "layers compute in floats, and integers are another model's",
@@ -29,6 +26,6 @@ SPECS = {
         extra="torch",
         packages=("torch",),
         options=(HEADING,),
-        passes_left_out={"trainable": _FOLDING},
+        passes_left_out={"trainable": FOLDING},
     )
 }

@@ -17,11 +17,11 @@ from converter.ir.refused import Refused
 from converter.passes.legalize import FAMILIES, REWRITES, why_illegal
 from converter.passes.legalize.chain import LegalizingPass
 from emitters.lowering import operators as shared
+from emitters.lowering.channels_last import CHANNELS_LAST, SPATIAL, function, put_last
 from emitters.lowering.folding import fold_constants, fold_rounds
 from emitters.lowering.settled import settle_ranks
 from emitters.lowering.walking import lower_each, name_nodes
 from emitters.tflite.build import TENSOR_TYPES
-from emitters.tflite.channels_last import SPATIAL, function, put_last
 from emitters.tflite.context import QUANT, Context, Program
 from emitters.tflite.float16_constants import has_halves, store_halves
 from emitters.tflite.graph import DataType, Tensor, TfliteModel
@@ -32,7 +32,7 @@ from emitters.tflite.never import REASONS
 from emitters.tflite.ops.reals import stored
 from emitters.tflite.postponed import postpone
 from emitters.tflite.quantized import fold_quantization
-from emitters.tflite.registry import CHANNELS_LAST, is_legal, lowering_of, operators
+from emitters.tflite.registry import is_legal, lowering_of, operators
 from emitters.tflite.simplify import tidy
 
 

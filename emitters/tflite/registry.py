@@ -22,9 +22,6 @@ from converter.ir.refused import Refused
 if TYPE_CHECKING:
     from emitters.tflite.context import Context
 
-CHANNELS_LAST = "modelyard.channels-last"
-"""The domain of operators whose first input and outputs have their channels last."""
-
 Lower = Callable[["Context", onnx_ir.Node], None]
 
 
@@ -56,7 +53,7 @@ def lowers(
 
     Args:
         operators: Their names.
-        domain: Theirs: empty for ai.onnx, or :data:`CHANNELS_LAST`.
+        domain: Theirs: empty for ai.onnx, or that of :mod:`emitters.lowering.channels_last`.
         integer: See :class:`Lowering`.
         legal: Of which nodes; all, unless said. The others are legalized before.
     """

@@ -17,6 +17,7 @@ TENSORFLOW = Framework(
     needs=("|".join(TENSORFLOWS), "keras", "tf2onnx", "onnx", "onnx-ir"),
     own=(*TENSORFLOWS, "keras", "tf2onnx"),
     uses=("numpy", "h5py"),
+    forks=True,
 )
 
 SPECS = {

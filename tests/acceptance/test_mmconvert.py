@@ -67,6 +67,12 @@ def test_pytorch_with_a_shape_without_the_batch(tmp_path: Path) -> None:
     assert [spec.name for spec in session.outputs] == ["maps"]
 
 
+def test_a_framework_whose_files_a_target_writes_is_that_target() -> None:
+    fields = mmdnn.fields_of(asked(target="tensorflow", weights="net.onnx", source="onnx"))
+    assert fields["to"] == ["savedmodel"]
+    assert mmdnn.fields_of(asked(target="tf", weights="net.onnx", source="onnx")) == fields
+
+
 def test_a_pickled_module_is_not_trusted(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     torch.save(torch.nn.Sequential(torch.nn.Linear(3, 2)), tmp_path / "net.pth")

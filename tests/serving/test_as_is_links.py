@@ -60,6 +60,7 @@ def test_what_links_to_itself_is_copied(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(source)
     request = make_request({"source": str(tmp_path / "link")})
     model = Model.wrap(onnx_ir.from_onnx_text(TEXT))
+    model.source = {"file": FILE}
     made = SavedModelEmitter().emit(model, tmp_path / "out", "fp32", request)
     assert {file.name: file.is_symlink() for file in made.files} == {
         "saved_model.pb": False, "same.pb": False

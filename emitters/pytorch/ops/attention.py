@@ -13,7 +13,7 @@ from converter.ir.edit import attribute_ints, constant, is_op
 from emitters.code.context import Context, shape_of
 from emitters.code.literals import listed, number
 from emitters.code.steps import Value
-from emitters.pytorch.ops.linear import only_use
+from emitters.code.weights import only_use
 
 
 @dataclass(frozen=True)

@@ -5,47 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import onnx_ir
-
 from converter.ir.refused import Refused
 from emitters.code.context import Context
 from emitters.code.literals import listed, same_or_tuple
-from emitters.pytorch.ops.linear import dtype_argument, is_weight
+from emitters.code.weights import is_weight
+from emitters.code.windows import cut_of, has_space, is_even, padding_of
+from emitters.pytorch.ops.linear import dtype_argument
 from emitters.pytorch.registry import op
-
-MOST = 3
-"""Axes of space that PyTorch's have."""
-
-
-def has_space(node: onnx_ir.Node) -> bool:
-    """Whether it has as many axes of space as PyTorch's have."""
-    value = node.inputs[0]
-    return value is not None and value.shape is not None and 1 <= len(value.shape) - 2 <= MOST
-
-
-def padding_of(c: Context, space: int, kernel: Sequence[int]) -> list[int]:
-    """What is added before each axis of space and, from the middle on, behind."""
-    how = c.attr("auto_pad", "NOTSET")
-    if how == "VALID":
-        return [0] * (2 * space)
-    if how not in ("SAME_UPPER", "SAME_LOWER"):
-        return c.attr("pads") or [0] * (2 * space)
-    strides = c.attr("strides") or [1] * space
-    dilations = c.attr("dilations") or [1] * space
-    sizes = (c.shape(0) or [])[2:]
-    before, behind = [], []
-    for size, window, stride, gap in zip(sizes, kernel, strides, dilations, strict=True):
-        reach = (window - 1) * gap + 1
-        if not isinstance(size, int):
-            if stride > 1:
-                raise Refused("its padding hangs on a size that is free", "fix it (--dim)")
-            whole = reach - 1
-        else:
-            whole = max((-(-size // stride) - 1) * stride + reach - size, 0)
-        first = whole // 2 if how == "SAME_UPPER" else whole - whole // 2
-        before.append(first)
-        behind.append(whole - first)
-    return before + behind
 
 
 def padded(c: Context, pads: Sequence[int], value: str = "") -> str:
@@ -54,12 +20,6 @@ def padded(c: Context, pads: Sequence[int], value: str = "") -> str:
     flat = [pads[at] for axis in reversed(range(space)) for at in (axis, axis + space)]
     more = f", value={value}" if value else ""
     return f"F.pad({c.arg(0)}, {listed(flat)}{more})"
-
-
-def is_even(pads: Sequence[int]) -> bool:
-    """Whether as much is added before as behind."""
-    space = len(pads) // 2
-    return list(pads[:space]) == list(pads[space:])
 
 
 @op("Conv", legal=has_space)
@@ -109,7 +69,7 @@ def transposed(c: Context) -> None:
     strides = c.attr("strides") or [1] * space
     dilations = c.attr("dilations") or [1] * space
     more = c.attr("output_padding") or [0] * space
-    pads = _cut(c, space, kernel, strides, dilations, more)
+    pads = cut_of(c, kernel, strides, dilations, more, (c.shape(0) or [])[2:])
     reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
     groups = c.attr("group", 1)
     settings: dict[str, Any] = {
@@ -149,25 +109,3 @@ def transposed(c: Context) -> None:
     named = "".join(f", {name}={text}" for name, text in settings.items() if text is not None)
     bias = f", {c.arg(2)}" if c.has(2) else ""
     c.emit(f"F.conv_transpose{space}d({c.arg(0)}, {c.arg(1)}{bias}{named}){cut}")
-
-
-def _cut(c: Context, space: int, kernel: Sequence[int], strides: Sequence[int],
-         dilations: Sequence[int], more: Sequence[int]) -> list[int]:  # fmt: skip
-    """What is cut off before and behind, by ONNX's formula for ``output_shape``."""
-    wanted, how = c.attr("output_shape"), c.attr("auto_pad", "NOTSET")
-    if wanted is None and how in ("NOTSET", "VALID"):
-        return c.attr("pads") or [0] * (2 * space)
-    sizes = (c.shape(0) or [])[2:]
-    before, behind = [], []
-    for axis in range(space):
-        size = sizes[axis]
-        if not isinstance(size, int):
-            raise Refused("its borders hang on a size that is free", "fix it (--dim)")
-        reach = (kernel[axis] - 1) * dilations[axis] + 1
-        out = wanted[-space:][axis] if wanted is not None else size * strides[axis]
-        whole = strides[axis] * (size - 1) + more[axis] + reach - out
-        half = whole // 2
-        first = half if how == "SAME_UPPER" else whole - half
-        before.append(first)
-        behind.append(whole - first)
-    return before + behind

@@ -5,7 +5,8 @@ from __future__ import annotations
 from converter.ir.refused import Refused
 from emitters.code.context import Context
 from emitters.code.sizes import Element
-from emitters.pytorch.ops.linear import dtype_argument, is_weight
+from emitters.code.weights import is_weight
+from emitters.pytorch.ops.linear import dtype_argument
 from emitters.pytorch.registry import op
 from emitters.pytorch.types import needs_wide
 

@@ -3,60 +3,19 @@
 from __future__ import annotations
 
 import numpy as np
-import onnx_ir
 
-from converter.ir.edit import constant_tensor, is_op
 from converter.ir.refused import Refused
 from emitters.code.context import Context, shape_of
 from emitters.code.literals import real
 from emitters.code.steps import LOWEST, PRODUCT, SUM, Value, Weight
+from emitters.code.weights import bias_of, is_row, is_weight
 from emitters.pytorch.registry import op
 from emitters.pytorch.types import needs_wide, torch_type
-
-
-def is_weight(value: Value | None, rank: int | None = None) -> bool:
-    """Whether a value is a constant of floats, of so many axes."""
-    tensor = constant_tensor(value)
-    if tensor is None or tensor.dtype not in _FLOATS:
-        return False
-    return rank is None or len(tensor.shape) == rank
-
-
-_FLOATS = {
-    onnx_ir.DataType.FLOAT,
-    onnx_ir.DataType.FLOAT16,
-    onnx_ir.DataType.BFLOAT16,
-    onnx_ir.DataType.DOUBLE,
-}
 
 
 def dtype_argument(name: str) -> str | None:
     """``dtype`` of a module whose tensors aren't float32."""
     return None if name == "float32" else torch_type(name)
-
-
-def only_use(value: Value) -> onnx_ir.Node | None:
-    """The one node that takes a value, once."""
-    uses = list(value.uses())
-    if value.is_graph_output() or len(uses) != 1:
-        return None
-    return uses[0].node
-
-
-def _bias_of(value: Value, size: int) -> tuple[onnx_ir.Node, Value] | None:
-    """The Add behind a product that adds a constant to its last axis."""
-    node = only_use(value)
-    if node is None or not is_op(node, "Add"):
-        return None
-    for other in node.inputs:
-        if other is not value and is_weight(other):
-            shape = shape_of(other) or []
-            if shape and shape[-1] == size and all(dim == 1 for dim in shape[:-1]):
-                rank = shape_of(value)
-                if rank is not None and len(rank) >= len(shape):
-                    assert other is not None
-                    return node, other
-    return None
 
 
 @op("MatMul")
@@ -77,7 +36,7 @@ def matmul(c: Context) -> None:
 def _layer(c: Context) -> None:
     inside, outside = (int(size) for size in shape_of(c.value(1)) or ())  # type: ignore[arg-type]
     weights = {"weight": c.weight(c.value(1), np.transpose, "transposed")}
-    found = _bias_of(c.node.outputs[0], outside)
+    found = bias_of(c.node.outputs[0], outside)
     output = None
     if found is not None:
         node, bias = found
@@ -106,7 +65,7 @@ def gemm(c: Context) -> None:
     if needs_wide(c.dtype(0)):
         raise Refused(f"PyTorch has no products of {c.dtype(0)}", "use int64")
     shape = shape_of(c.value(1)) or []
-    flat = not c.has(2) or (is_weight(c.value(2)) and _is_row(c.value(2), shape, across))
+    flat = not c.has(2) or (is_weight(c.value(2)) and is_row(c.value(2), shape, across))
     if is_weight(c.value(1), 2) and flat and not down and alpha == 1 and beta == 1:
         outside, inside = shape if across else shape[::-1]
         change = (None, "") if across else (np.transpose, "transposed")
@@ -132,12 +91,6 @@ def gemm(c: Context) -> None:
         c.emit(f"{text} + {added}", SUM)
     else:
         c.emit(text, PRODUCT)
-
-
-def _is_row(value: Value, shape: list[int | str | None], across: int) -> bool:
-    own = shape_of(value) or []
-    size = shape[0 if across else 1] if len(shape) == 2 else None
-    return bool(own) and own[-1] == size and all(dim == 1 for dim in own[:-1])
 
 
 @op("Einsum")

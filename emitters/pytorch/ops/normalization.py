@@ -8,8 +8,9 @@ import onnx_ir
 from converter.ir.refused import Refused
 from emitters.code.context import Context
 from emitters.code.literals import listed, real
+from emitters.code.weights import is_weight
 from emitters.pytorch.ops.activations import activate
-from emitters.pytorch.ops.linear import dtype_argument, is_weight
+from emitters.pytorch.ops.linear import dtype_argument
 from emitters.pytorch.registry import op
 
 

@@ -9,7 +9,8 @@ import onnx_ir
 from converter.ir.refused import Refused
 from emitters.code.context import Context
 from emitters.code.literals import listed, same_or_tuple
-from emitters.pytorch.ops.convolution import has_space, is_even, padded, padding_of
+from emitters.code.windows import has_space, is_even, padding_of
+from emitters.pytorch.ops.convolution import padded
 from emitters.pytorch.registry import op
 
 

@@ -10,7 +10,8 @@ import onnx_ir
 from converter.ir.edit import constant
 from emitters.code.context import Context, shape_of
 from emitters.code.steps import UNIT, Array, Weight
-from emitters.pytorch.ops.linear import dtype_argument, is_weight
+from emitters.code.weights import is_weight
+from emitters.pytorch.ops.linear import dtype_argument
 from emitters.pytorch.registry import op
 
 _ORDER = {"LSTM": (0, 2, 3, 1), "GRU": (1, 0, 2), "RNN": (0,)}

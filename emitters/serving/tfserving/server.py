@@ -108,7 +108,7 @@ class TensorFlowServing(VersionedServer, spec=SPECS["tfserving"]):
         if served.batched:
             more += " \\\n    --enable_batching=true --batching_parameters_file="
             more += f"{folder}/{BATCHING}"
-        if (tags := model.source["file"]["tags"]) != ["serve"]:
+        if (tags := model.source.get("file", {}).get("tags", ["serve"])) != ["serve"]:
             more += f" \\\n    --saved_model_tags={','.join(tags)}"
         files = [(CONFIG, "the server's models"), (client.NAME, "a client by gRPC stubs")]
         files += [(BATCHING, "how requests are joined")] if served.batched else []
@@ -118,7 +118,7 @@ class TensorFlowServing(VersionedServer, spec=SPECS["tfserving"]):
             load=_LOAD.format(name=served.name),
             scale=_SCALE,
             tls=_TLS,
-            files=[*files, (f"{served.request.version}/", "the SavedModel, as the source has it")],
+            files=[*files, (f"{served.request.version}/", "the SavedModel")],
         )
 
     def details(self, served: Served) -> dict[str, Any]:

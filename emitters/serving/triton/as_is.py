@@ -92,11 +92,12 @@ def require_servable(model: Model, target: str, request: TritonRequest) -> None:
             raise UsageError(
                 f"{option}: that is for ONNX files, and a {BACKENDS[target].runs} is run as it is"
             )
-    file = model.source.get("file", {})
-    if file.get("kind") != BACKENDS[target].kind:
+    file, scripted = model.source.get("file", {}), target == "torchscript"
+    is_source = file.get("kind") == BACKENDS[target].kind
+    if scripted and not is_source:
         return  # the target says why
-    scripted = target == "torchscript"
-    problems = list(call_problems(model, "the backend") if scripted else _graph_problems(file))
+    problems = list(call_problems(model, "the backend")) if scripted else []
+    problems += _graph_problems(file) if is_source and not scripted else ()
     problems += _type_problems(model, BACKENDS[target])
     if problems:
         raise UnsupportedError(
@@ -269,9 +270,11 @@ def fill_config(config: Any, target: str, source: Mapping[str, Any], batched: bo
         config.parameters[key].string_value = threads.string_value
     if target == "torchscript":
         return
-    file = source["file"]
+    file = source.get("file", {})
     if (signature := source.get("signature")) and signature != _DEFAULT_SIGNATURE:
         config.parameters["TF_SIGNATURE_DEF"].string_value = signature
+    if file.get("kind") != backend.kind:
+        return
     if file["tags"] != [_DEFAULT_TAG]:
         config.parameters["TF_GRAPH_TAG"].string_value = file["tags"][0]
     for entry in config.output:

@@ -11,6 +11,7 @@ from converter.ir.attributes import number
 from converter.ir.dims import dims_of
 from converter.ir.refused import Refused
 from converter.ir.windows import Window
+from emitters.lowering.channels_last import CHANNELS_LAST
 from emitters.tflite.context import QUANT, Context
 from emitters.tflite.graph import DataType, Quant, Tensor
 from emitters.tflite.ops.convolution import Result, no_bias, options_of
@@ -24,7 +25,7 @@ from emitters.tflite.ops.pooling import (
 )
 from emitters.tflite.ops.reals import real, signed
 from emitters.tflite.ops.windows import SAME, VALID, bordered, is_same
-from emitters.tflite.registry import CHANNELS_LAST, lowers
+from emitters.tflite.registry import lowers
 
 
 def _takes(node: onnx_ir.Node) -> bool:

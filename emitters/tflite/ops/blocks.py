@@ -7,9 +7,10 @@ import onnx_ir
 
 from converter.ir.attributes import number, text
 from converter.ir.refused import Refused
+from emitters.lowering.channels_last import CHANNELS_LAST
 from emitters.tflite.context import QUANT, Context
 from emitters.tflite.graph import DataType, Tensor
-from emitters.tflite.registry import CHANNELS_LAST, lowers
+from emitters.tflite.registry import lowers
 
 TAKEN = {DataType.FLOAT, DataType.INT8, DataType.UINT8, DataType.INT32, DataType.INT64}
 """What DEPTH_TO_SPACE and SPACE_TO_DEPTH take."""

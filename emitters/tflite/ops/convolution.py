@@ -11,13 +11,14 @@ from converter.ir.attributes import number
 from converter.ir.dims import dims_of
 from converter.ir.refused import Refused
 from converter.ir.windows import Window, free_same, window_of
+from emitters.lowering.channels_last import CHANNELS_LAST
 from emitters.tflite import build
 from emitters.tflite.context import QUANT, Context
 from emitters.tflite.graph import DataType, Quant, Shape, Tensor
 from emitters.tflite.ops.matrix_integers import accumulated_in, as_wide
 from emitters.tflite.ops.reals import real, signed, stored
 from emitters.tflite.ops.windows import count_along, lifted, lowered_back, padded
-from emitters.tflite.registry import CHANNELS_LAST, lowers
+from emitters.tflite.registry import lowers
 
 
 @dataclass(frozen=True)

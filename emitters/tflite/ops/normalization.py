@@ -6,11 +6,12 @@ import onnx_ir
 
 from converter.ir.attributes import floating, number
 from converter.ir.refused import Refused
+from emitters.lowering.channels_last import CHANNELS_LAST
 from emitters.tflite import build
 from emitters.tflite.context import Context
 from emitters.tflite.graph import DataType, Tensor
 from emitters.tflite.ops.reduction import reduced
-from emitters.tflite.registry import CHANNELS_LAST, lowers
+from emitters.tflite.registry import lowers
 
 
 @lowers("LayerNormalization")

@@ -13,6 +13,7 @@ from converter.ir.dims import dims_of
 from converter.ir.edit import is_used
 from converter.ir.refused import Refused
 from converter.ir.windows import Window, window_of
+from emitters.lowering.channels_last import CHANNELS_LAST
 from emitters.tflite import build
 from emitters.tflite.context import QUANT, Context
 from emitters.tflite.graph import DataType, Shape, Tensor
@@ -24,7 +25,7 @@ from emitters.tflite.ops.windows import (
     lowered_back,
     padded,
 )
-from emitters.tflite.registry import CHANNELS_LAST, lowers
+from emitters.tflite.registry import lowers
 
 _Pool = Callable[[Context, Tensor, Window], Tensor]
 

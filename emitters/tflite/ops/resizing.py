@@ -17,10 +17,11 @@ from converter.passes.legalize.builder import dims
 from converter.passes.legalize.resize_plan import Asked, Axis, asked_of, axes_of, known_extent
 from converter.passes.legalize.resize_reference import Along, indices_of
 from converter.passes.legalize.resize_rules import Rule, nearest, originals
+from emitters.lowering.channels_last import CHANNELS_LAST
 from emitters.tflite import build
 from emitters.tflite.context import QUANT, Context, strided
 from emitters.tflite.graph import Array, DataType, Tensor, known
-from emitters.tflite.registry import CHANNELS_LAST, lowers
+from emitters.tflite.registry import lowers
 
 
 @dataclass(frozen=True)

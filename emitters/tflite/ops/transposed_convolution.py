@@ -18,6 +18,7 @@ import onnx_ir
 
 from converter.ir.refused import Refused
 from converter.ir.windows import Window
+from emitters.lowering.channels_last import CHANNELS_LAST
 from emitters.lowering.plans.transposed_windows import TransposedWindow, transposed_window_of
 from emitters.tflite import build
 from emitters.tflite.context import Context
@@ -36,7 +37,7 @@ from emitters.tflite.ops.convolution import (
 from emitters.tflite.ops.reals import stored
 from emitters.tflite.ops.subpixels import by_subpixels, is_taken
 from emitters.tflite.ops.windows import SAME, VALID, lifted, lowered_back
-from emitters.tflite.registry import CHANNELS_LAST, lowers
+from emitters.tflite.registry import lowers
 
 
 class Plan(TransposedWindow):

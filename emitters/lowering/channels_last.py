@@ -1,4 +1,4 @@
-"""Has operators that TFLite knows with channels last run so, each by itself.
+"""Has operators that a target knows with channels last run so, each by itself.
 
     Given:   y = Conv(x, W)                        x, y: [N, C, H, W]
     Result:  a = Transpose(x, perm=[0, 2, 3, 1])
@@ -7,22 +7,26 @@
     where    channels-last::Conv(a, W) = Transpose(Conv(Transpose(a, perm=first), W), perm=last)
 is a function of the model. The pass ``transposes`` then moves and cancels what is around them.
 
-Weights stay as ONNX has them: their lowering writes them in TFLite's order.
+Weights stay as ONNX has them: their lowering writes them in the target's order.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import onnx_ir
 
 from converter.ir.definitions import schema_of
 from converter.ir.edit import is_op, is_used
-from emitters.tflite.registry import CHANNELS_LAST
+
+CHANNELS_LAST = "modelyard.channels-last"
+"""The domain of operators that take their channels last."""
 
 SPATIAL = (
     "AveragePool", "Conv", "ConvTranspose", "DepthToSpace", "LRN", "MaxPool", "Resize",
     "SpaceToDepth",
 )  # fmt: skip
-"""Operators of ONNX whose first input has channels in axis 1, and TFLite's in the last; others can
+"""Operators of ONNX whose first input has channels in axis 1, and targets' in the last; others can
 do with either."""
 
 
@@ -37,22 +41,23 @@ def function(op_type: str, opset: int) -> str:
         for name, each in sorted(schema.attributes.items())
     }
     given = ", ".join(f"{name}: {kind} = @{name}" for name, kind in kinds.items())
+    given = f" <{given}>" if given else ""
     return f"""<domain: "{CHANNELS_LAST}">
         {op_type} <{", ".join([*kinds, "first", "last"])}> ({", ".join([x, *others])}) => (y) {{
             whole = Transpose <perm: ints = @first> ({x})
-            made = {op_type} <{given}> ({", ".join(["whole", *others])})
+            made = {op_type}{given} ({", ".join(["whole", *others])})
             y = Transpose <perm: ints = @last> (made)
         }}"""
 
 
-def put_last(node: onnx_ir.Node) -> bool:
-    """Has a node take its channels last, where it is such an operator.
+def put_last(node: onnx_ir.Node, kinds: Sequence[str] = SPATIAL) -> bool:
+    """Has a node take its channels last, where it is one of such operators.
 
     Values need known ranks; an operator whose input has none is left alone, and so is one that
     has no channels, or whose second output is used.
     """
     source, output = node.inputs[0] if node.inputs else None, node.outputs[0]
-    if not is_op(node, *SPATIAL) or source is None or source.shape is None:
+    if not is_op(node, *kinds) or source is None or source.shape is None:
         return False
     if len(source.shape) < 3 or output.shape is None:
         return False

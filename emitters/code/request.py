@@ -1,4 +1,4 @@
-"""The option of PyTorch's code: ."""
+"""The option of code."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from converter.options.option import declared
 from converter.options.request import Request
 
-HEADING = "PyTorch's code"
+HEADING = "Code"
+
+FOLDING = ("cleanup", "ort-basic", "onnxscript", "fuse-convolution", "onnxsim", "onnxslim")
+"""What folds a BatchNormalization into the layer before it, or leaves a Dropout out."""
 
 
 @dataclass

@@ -1,0 +1,178 @@
+"""One element from one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from converter.ir.edit import constant_tensor
+from emitters.code.context import Context
+from emitters.code.keras.registry import op
+from emitters.code.keras.types import dtype_argument, is_whole, keras_type
+from emitters.code.literals import number, real
+from emitters.code.steps import LOWEST, PRODUCT, UNARY
+
+_UNARY = {
+    **{n: f"ops.{n.lower()}" for n in ("Abs", "Ceil", "Cos", "Cosh", "Erf", "Exp", "Floor")},
+    **{n: f"ops.{n.lower()}" for n in ("IsNaN", "Log", "Round", "Sign", "Sin", "Sinh", "Sqrt")},
+    **{f"A{n}": f"ops.arc{n}" for n in ("cos", "cosh", "sin", "sinh", "tan", "tanh")},
+    **{n: f"ops.{n.lower()}" for n in ("Relu", "Reciprocal", "Sigmoid", "Softplus")},
+    **{n: f"ops.{n.lower()}" for n in ("Softsign", "Tan", "Tanh")},
+    "HardSwish": "ops.hard_swish",
+    "Not": "ops.logical_not",
+    "BitwiseNot": "ops.bitwise_not",
+    "Mish": "keras.activations.mish",
+}
+_LAYERS = {
+    "Relu": ("layers.ReLU", ()),
+    **{
+        n: ("layers.Activation", (f'"{n.lower()}"',))
+        for n in ("Sigmoid", "Tanh", "Softplus", "Mish", "Softsign")
+    },
+    "HardSwish": ("layers.Activation", ('"hard_swish"',)),
+}
+
+
+def activate(c: Context, layer: str, function: str, *settings: tuple[str, object],
+             given: tuple[object, ...] = ()) -> None:  # fmt: skip
+    """An activation: the layer that the source had, or a function."""
+    told: dict[str, Any] = {name: value for name, value in settings if value is not None}
+    if layer and c.path()[1] and not is_whole(c.dtype(0)):
+        dtype = dtype_argument(c.dtype(0))
+        c.call(layer, given, (c.arg(0),), hint="activation", **told, dtype=dtype)
+        return
+    named = "".join(f", {name}={value}" for name, value in told.items())
+    c.emit(f"{function}({c.arg(0)}{named})")
+
+
+@op(*_UNARY)
+def unary(c: Context) -> None:
+    """By its name."""
+    op_type = c.node.op_type
+    if c.dtype(0).startswith("uint") and op_type in ("Abs", "Sign"):
+        text = f"ops.minimum({c.arg(0)}, 1)" if op_type == "Sign" else c.arg(0)
+        c.emit(text, LOWEST)
+        return
+    layer, given = _LAYERS.get(op_type, ("", ()))
+    activate(c, layer, _UNARY[op_type], given=given)
+
+
+@op("Identity")
+def identity(c: Context) -> None:
+    """The same."""
+    if constant_tensor(c.value(0)) is not None:
+        c.emit(f"ops.convert_to_tensor({c.arg(0)})")
+        return
+    c.emit(c.arg(0), LOWEST)
+
+
+@op("Neg")
+def negative(c: Context) -> None:
+    """By Python's sign."""
+    c.emit(f"-{c.operand(0, UNARY)}", UNARY)
+
+
+@op("Elu", "Celu", "LeakyRelu", "Gelu", "Selu", "HardSigmoid")
+def with_settings(c: Context) -> None:
+    """Activations with numbers."""
+    op_type = c.node.op_type
+    if op_type == "Elu":
+        alpha = _unless(c, "alpha", 1.0)
+        activate(c, "layers.ELU", "ops.elu", ("alpha", alpha))
+    elif op_type == "Celu":
+        activate(c, "", "ops.celu", ("alpha", _unless(c, "alpha", 1.0)))
+    elif op_type == "LeakyRelu":
+        slope = real(c.attr("alpha", 0.01))
+        activate(c, "layers.LeakyReLU", "ops.leaky_relu", ("negative_slope", slope))
+    elif op_type == "Gelu":
+        how = c.attr("approximate", "none") != "none"
+        activate(c, "", "ops.gelu", ("approximate", how))
+    elif op_type == "Selu":
+        _selu(c)
+    else:
+        _hard_sigmoid(c)
+
+
+def _unless(c: Context, name: str, default: float) -> str | None:
+    value = c.attr(name, default)
+    return None if value == default else real(value)
+
+
+def _selu(c: Context) -> None:
+    alpha, gamma = c.attr("alpha", 1.6732632), c.attr("gamma", 1.0507010)
+    if abs(alpha - 1.6732632) < 1e-6 and abs(gamma - 1.0507010) < 1e-6:
+        activate(c, "layers.Activation", "ops.selu", given=('"selu"',))
+    else:
+        c.emit(f"{real(gamma)} * ops.elu({c.arg(0)}, alpha={real(alpha)})", PRODUCT)
+
+
+def _hard_sigmoid(c: Context) -> None:
+    alpha, beta = c.attr("alpha", 0.2), c.attr("beta", 0.5)
+    if abs(alpha - 1 / 6) < 1e-7 and beta == 0.5:
+        activate(c, "layers.Activation", "ops.hard_sigmoid", given=('"hard_sigmoid"',))
+    else:
+        text = f"{c.operand(0, PRODUCT)} * {real(alpha)} + {real(beta)}"
+        c.emit(f"ops.clip({text}, 0.0, 1.0)")
+
+
+@op("PRelu")
+def prelu(c: Context) -> None:
+    """Slopes stretched to the input as they are."""
+    x = c.operand(0, PRODUCT)
+    told = f"ops.less({c.arg(0)}, 0), {x} * {c.operand(1, PRODUCT)}, {c.arg(0)}"
+    c.emit(f"ops.where({told})")
+
+
+@op("ThresholdedRelu")
+def thresholded(c: Context) -> None:
+    """Zero up to a number."""
+    alpha = real(c.attr("alpha", 1.0))
+    c.emit(f"ops.where(ops.greater({c.arg(0)}, {alpha}), {c.arg(0)}, 0)")
+
+
+@op("Shrink")
+def shrink(c: Context) -> None:
+    """Towards zero beyond a number, zero within."""
+    low, bias = real(c.attr("lambd", 0.5)), real(c.attr("bias", 0.0))
+    text = f"{c.helper('shrink')}({c.arg(0)}, {low}, {bias})"
+    if is_whole(c.dtype(0)):
+        x = f'ops.cast({c.arg(0)}, "float64")'
+        text = f"ops.cast({c.helper('shrink')}({x}, {low}, {bias}), {keras_type(c.dtype(0))})"
+    c.emit(text)
+
+
+@op("IsInf")
+def is_inf(c: Context) -> None:
+    """Of either sign, or both."""
+    up, down = c.attr("detect_positive", 1), c.attr("detect_negative", 1)
+    if up and down:
+        c.emit(f"ops.isinf({c.arg(0)})")
+    elif up or down:
+        c.emit(f'ops.equal({c.arg(0)}, float("{"" if up else "-"}inf"))')
+    else:
+        c.emit(f'ops.zeros_like({c.arg(0)}, dtype="bool")')
+
+
+@op("Clip")
+def clip(c: Context) -> None:
+    """Between two numbers, or from one on."""
+    low, high = (c.number(at) if c.has(at) else None for at in (1, 2))
+    known = (not c.has(1) or low is not None) and (not c.has(2) or high is not None)
+    if known and low == 0 and high == 6 and not is_whole(c.dtype(0)):
+        activate(c, "layers.Activation", "ops.relu6", given=('"relu6"',))
+        return
+    text = c.arg(0)
+    if c.has(1) and c.has(2) and known and (low or 0) <= (high or 0):
+        text = f"ops.clip({text}, {number(_typed(c, low))}, {number(_typed(c, high))})"
+    else:
+        for at, function in ((1, "maximum"), (2, "minimum")):
+            if c.has(at):
+                bound = c.number(at)
+                told = c.arg(at) if bound is None else number(_typed(c, bound))
+                text = f"ops.{function}({text}, {told})"
+    c.emit(text, LOWEST)
+
+
+def _typed(c: Context, value: float | None) -> object:
+    return np.dtype(c.value(0).dtype.numpy()).type(value)  # type: ignore[union-attr]
