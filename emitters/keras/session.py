@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -85,7 +84,7 @@ class KerasSession:
         self.inputs, self.outputs = inputs, outputs
 
     @property
-    def runtime(self) -> Mapping[str, Any]:
+    def runtime(self) -> dict[str, Any]:
         """Keras, and what it computes by."""
         return self._session.runtime
 

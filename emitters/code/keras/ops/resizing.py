@@ -50,7 +50,8 @@ def _is_usual(node: onnx_ir.Node) -> bool:
         middle = at in ("half_pixel", "pytorch_half_pixel") and rounding.startswith("round")
         return middle or (at == "asymmetric" and rounding == "floor")
     floats = (onnx_ir.DataType.FLOAT,)
-    return mode == "linear" and at == "half_pixel" and node.inputs[0].dtype in floats  # type: ignore[union-attr]
+    dtype = node.inputs[0].dtype if node.inputs[0] is not None else None
+    return mode == "linear" and at == "half_pixel" and dtype in floats
 
 
 @op("Resize", legal=_is_usual)
