@@ -2,9 +2,9 @@
 :mod:`converter.protocols`.
 
 Five kinds of plug-in, each an entry-point group: ``modelyard.parsers``, ``.passes``,
-``.emitters``, ``.servers``, ``.deployments``; and ``.options``, the dataclasses that their options are declared in.
-Ours are registered like anybody's, in pyproject.toml; the pipeline reaches all of them through
-here, never by name. A broken one of another distribution is left out, and told.
+``.emitters``, ``.servers``, ``.deployments``; and ``.options``, the dataclasses that their options
+are declared in. Ours are registered like anybody's, in pyproject.toml; the pipeline reaches all of
+them through here, never by name. A broken one of another distribution is left out, and told.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What puts a server's package where it runs: one plug-in of the group ``modelyard.deployments``."""
+"""What puts a package where it runs: one plug-in of the group ``modelyard.deployments``."""
 
 from __future__ import annotations
 

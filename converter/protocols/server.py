@@ -280,8 +280,8 @@ class ServedBy:
         instances: Processes that hold the model.
         gpu: Whether it needs a GPU.
         version: The model's.
-        runtime: KServe's own runtime that takes the package from a storage URI, what it calls
-            the format, and the protocol's version; empty where none does.
+        runtime: The runtime that a cluster has for it and that takes the package from a storage
+            URI, what it calls the format, and the protocol's version; empty where none does.
         notes: What to know besides.
     """
 

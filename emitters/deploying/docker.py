@@ -95,7 +95,12 @@ def health(package: Deployable) -> list[str]:
         url = f"http://127.0.0.1:{port}{served.ready}"
         code = f"import urllib.request; urllib.request.urlopen({url!r}, timeout=4)"
         return ["python3", "-c", code]
-    asked = f"GET {served.ready} HTTP/1.0\\r\\n\\r\\n"
+    return health_in_bash(port, served.ready)
+
+
+def health_in_bash(port: int, path: str) -> list[str]:
+    """The same without an interpreter and curl."""
+    asked = f"GET {path} HTTP/1.0\\r\\n\\r\\n"
     code = f"exec 3<>/dev/tcp/127.0.0.1/{port} && printf {shlex.quote(asked)} >&3"
     return ["bash", "-c", f"{code} && read -r line <&3 && [[ $line == *' 200 '* ]]"]
 

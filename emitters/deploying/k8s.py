@@ -51,7 +51,7 @@ class KubernetesDeployment(OfServers, spec=SPECS["k8s"]):
 
 def documents_of(package: Deployable) -> list[dict[str, Any]]:
     """All of one package, selected by one label."""
-    name, served = dns_name(package.name), package.served
+    name = dns_name(package.name)
     asked = deploying(package.request)
     label = {"app.kubernetes.io/name": name, "app.kubernetes.io/component": package.server}
     selector = {"matchLabels": label}

@@ -15,8 +15,11 @@ from emitters.deploying.names import Source, image_of
 from emitters.deploying.request import deploying
 
 MIB = 1 << 20
-BESIDE = 256
-"""MiB that a server takes beside its model's files, where nothing was measured."""
+BESIDE = 512
+"""MiB for the server itself, beside the processes that hold the model: an allowance."""
+
+STEP = 64
+"""MiB that figures are rounded up to: runs that measure a little otherwise write the same."""
 
 FETCHER = "kserve/storage-initializer:v0.21.0"
 """KServe's own image, which fetches what a URL names into a folder."""
@@ -37,23 +40,28 @@ def memory_of(package: Deployable) -> tuple[int, int, str]:
     Raises:
         UsageError: ``--memory-limit`` is below what was measured.
     """
-    served = package.served
-    if package.memory is not None:
-        asked = -(-package.memory * served.instances // MIB)
-        said = f"{asked} MiB: {served.instances} x what the artifact's process took in the run"
-    else:
-        folders = (package.package, *package.beside)
-        size = sum(f.stat().st_size for folder in folders for f in folder.rglob("*") if f.is_file())
-        asked = (2 * size // MIB + BESIDE) * served.instances
-        said = f"{asked} MiB: estimated from the files' size, as nothing was measured"
+    needs, said = _needs(package)
+    asked = -(-(needs + BESIDE) // STEP) * STEP
     limit = deploying(package.request).memory_limit
-    if limit is not None and limit < asked:
-        known = "measured" if package.memory is not None else "estimated"
+    if limit is not None and limit < needs:
         raise UsageError(
-            f"--memory-limit {limit}: {package.name} needs {asked} MiB, as was {known}",
-            hint=f"{said}. Give at least that, or fewer --instances.",
+            f"--memory-limit {limit}: {package.name} needs {needs} MiB",
+            hint=f"That is {said}. Give more: the server itself takes some, too.",
         )
-    return asked, limit or 2 * asked, said
+    told = f"{asked} MiB: {said}, and {BESIDE} for the server, an allowance"
+    return min(asked, limit or asked), limit or 2 * asked, told
+
+
+def _needs(package: Deployable) -> tuple[int, str]:
+    """MiB, and where that is from."""
+    count = package.served.instances
+    if package.memory is not None:
+        said = f"{count} x what the artifact's process took at most in the run"
+        return -(-package.memory * count // MIB), said
+    folders = (package.package, *package.beside)
+    size = sum(f.stat().st_size for folder in folders for f in folder.rglob("*") if f.is_file())
+    said = f"{count} x twice the files' size, as nothing was measured"
+    return -(-2 * size // MIB) * count, said
 
 
 def resources(package: Deployable) -> dict[str, Any]:
@@ -85,7 +93,10 @@ def probes(package: Deployable, port: str | int = "http") -> dict[str, Any]:
 def container(package: Deployable, name: str, ports: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """The server; what it writes goes into ``/tmp`` and shared memory alone."""
     served = package.served
-    mounts = [{"name": "tmp", "mountPath": "/tmp"}, {"name": "shm", "mountPath": "/dev/shm"}]
+    mounts: list[dict[str, Any]] = [
+        {"name": "tmp", "mountPath": "/tmp"},
+        {"name": "shm", "mountPath": "/dev/shm"},
+    ]
     if Source.of(deploying(package.request).model_from) != Source():
         mounts.append({"name": "models", "mountPath": MODELS, "readOnly": True})
     variables = {"HOME": "/tmp", **served.variables}
@@ -115,7 +126,10 @@ def pod(package: Deployable, served: dict[str, Any]) -> dict[str, Any]:
         "automountServiceAccountToken": False,
         "terminationGracePeriodSeconds": GRACE,
         "securityContext": {
-            **{"runAsNonRoot": True, "runAsUser": user, "runAsGroup": user, "fsGroup": user},
+            "runAsNonRoot": True,
+            "runAsUser": user,
+            "runAsGroup": user,
+            "fsGroup": user,
             "seccompProfile": {"type": "RuntimeDefault"},
         },
     }

@@ -19,9 +19,9 @@ from converter.preparation.staged.base import FILE as STAGED
 from converter.protocols.emitter import Artifact
 from converter.protocols.flow import JoinedFlow
 from converter.protocols.server import (
+    MODELS,
     Environment,
     Evidence,
-    MODELS,
     Knob,
     Packaged,
     ServedBy,

@@ -184,6 +184,7 @@ class TorchServer(PythonServer, spec=SPECS["torchserve"]):
             system=("openjdk-17-jre-headless",),
             variables={**own, "TS_GRPC_INFERENCE_ADDRESS": "0.0.0.0"},
             metrics=("metrics", "/metrics"),
+            signal="SIGINT",  # as an image's first process it stays where it is asked to terminate
             notes=["TorchServe's /ping answers before its workers have loaded the model"],
         )
 
