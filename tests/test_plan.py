@@ -124,7 +124,7 @@ OTHERS: dict[str, list[Any]] = {
     "metric": [["top1"]], "repository": ["models"], "max_latency": [9.0], "max_memory": ["9MB"],
     "min_cosine": [0.9], "max_drop": [2.0], "io_dtype": ["float16"],
     "preparation": [[{"kind": "picture"}]], "answer": [[{"kind": "classes"}]],
-    "flow": [["find"]], "layers": [{"zoo": {}}],
+    "flow": [["find"]], "layers": [{"zoo": {}}], "deploy": [[]],
 }  # fmt: skip
 """Values that options may have, where it isn't any text or number."""
 

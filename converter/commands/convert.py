@@ -384,7 +384,13 @@ def plan_of(request: Request) -> Plan:
         _require("emitters", target)
     for server in request.serve:
         _require("servers", server)
+    for place in request.deploy:
+        _require("deployments", place)
     servers: dict[str, Server] = {n: plugins.load("servers", n) for n in request.serve}
+    if request.deploy:
+        from converter.pipeline.deployments import require_deployable
+
+        require_deployable(servers)
     serves = {name: server.accepts for name, server in servers.items()}
     if request.repository and servers and sum(item.publishes for item in servers.values()) != 1:
         able = [n for n in plugins.working("servers") if plugins.load("servers", n).publishes]

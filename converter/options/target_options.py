@@ -46,6 +46,15 @@ class TargetOptions:
         values="servers",
         affects=("plan",),
     )
+    deploy: list[str] = _target(
+        "--deploy",
+        "Where the packages of --serve are deployed, by comma.",
+        [],
+        metavar="NAME",
+        split=True,
+        values="deployments",
+        affects=("results",),
+    )
     out: str | None = _target(
         "--out",
         "The output folder. Default: build/NAME.",

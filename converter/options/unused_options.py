@@ -111,7 +111,8 @@ class _Claims:
     def __init__(self, request: Request, source: str) -> None:
         self._asked: set[str] = set()
         self._takers: dict[str, set[str]] = {}
-        self._note(_claimed("emitters", "servers"), {*request.to, *request.serve})
+        claims = _claimed("emitters", "servers", "deployments")
+        self._note(claims, {*request.to, *request.serve, *request.deploy})
         self._note(_claimed("parsers") if source else (), {source})
 
     def _note(self, claims: Iterable[tuple[str, Collection[str]]], used: Collection[str]) -> None:

@@ -25,6 +25,7 @@ WEIGHT_METHODS = ("equalize", "rounding", "bias", "none")
 VALUES: Mapping[str, Callable[[], Sequence[str]]] = {
     "emitters": lambda: tuple(available("emitters")),
     "servers": lambda: tuple(available("servers")),
+    "deployments": lambda: tuple(available("deployments")),
     "precisions": lambda: tuple(PRECISIONS),
     "metrics": lambda: METRICS,
     "passes": pass_names,

@@ -211,7 +211,10 @@ def build_manifest(
         versions=dict(sorted(report.versions.items())),
         passes=_passes(report.passes),
         artifacts=[_artifact(item) for item in report.artifacts],
-        packages=[PackageEntry(**package.model_dump()) for package in report.packages],
+        packages=[
+            PackageEntry(**package.model_dump(exclude={"deployments"}))
+            for package in report.packages
+        ],
         files=[item for item in files if item.path not in REPORT],
         scripts=scripts or Scripts(),
         results=Results(

@@ -528,10 +528,11 @@ def require_known(request: Request) -> None:
     if request.max_latency is not None:
         _require_point(request)
     memory_limit(request)
-    if request.repository and not request.serve:
-        servers = ", ".join(plugins.available("servers"))
-        raise UsageError("--repository needs --serve", hint=f"Add --serve: {servers}.")
-    for name in ("to", "precision", "serve"):
+    for name in ("repository", "deploy"):
+        if request.value(name) and not request.serve:
+            servers = ", ".join(plugins.available("servers"))
+            raise UsageError(f"--{name} needs --serve", hint=f"Add --serve: {servers}.")
+    for name in ("to", "precision", "serve", "deploy"):
         values = request.value(name)
         if len(set(values)) != len(values):
             raise UsageError(f"--{name} names {', '.join(values)}: one of them twice")

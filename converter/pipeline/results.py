@@ -143,6 +143,10 @@ def write_outcome(
             report.packages.append(PackageReport.of(flow.packaged, staging.folder))
         for text in flows[1]:
             report.warn(text)
+        if whole.request.deploy:
+            from converter.pipeline.deployments import deploy
+
+            deploy(told, flows[0], report, whole.request, staging.folder)
     _write(outcomes, report, staging, whole.request, given)
     place = staging.commit() if given else staging.commit_failed(FAILED_KEEPS)
     if staging.left:

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from converter.samples import Samples
 
 
+MODELS = "/models"
+"""Where packages lie in an image."""
+
 Announce = Callable[[Path, Path, Path], None]
 """Called before a folder is renamed: the folder, what it is to be, and a folder on the same file
 system that no server looks into; :meth:`converter.pipeline.publish_journal.Journal.announce`."""
@@ -124,6 +127,18 @@ class Server(ABC):
     def environment(self, folder: Path) -> Environment | None:
         """What the package needs to run; where :attr:`ports`, as all that follow. None where its
         :meth:`container` alone runs it."""
+        return None
+
+    def deployed(self, folder: Path, root: str = MODELS) -> ServedBy | None:
+        """What a deployment has to know of the package; None where the server can't be deployed.
+
+        Args:
+            folder: The package.
+            root: Where its folder's parent lies there.
+
+        Raises:
+            UsageError: The package lacks something that is still to be made.
+        """
         return None
 
     def command(self, launch: Launch) -> Command:
@@ -242,6 +257,52 @@ class Container:
     folder: str
     gpus: bool = False
     beside: Sequence[Path] = ()
+
+
+@dataclass(frozen=True)
+class ServedBy:
+    """How a package runs in an image, for deployments.
+
+    Attributes:
+        base: The image that it is built on, with its tag.
+        command: The program and its arguments, listening on every address.
+        ports: Numbers by name, ``http`` first.
+        ready: The path on ``http`` that answers 200 once the model is loaded and warm.
+        live: The path that answers 200 while the server runs.
+        metrics: The port and path of Prometheus's metrics; empty without.
+        python: Whether the image has an interpreter, ``python``, and pip.
+        requirements: What pip installs: files of the package, or requirements with their versions.
+        system: Debian packages that are installed.
+        user: The number of the user that runs it; never 0.
+        signal: What ends it after the requests that it has begun.
+        variables: Environment variables.
+        model: What of the package is the model, by path in it: a layer of its own.
+        instances: Processes that hold the model.
+        gpu: Whether it needs a GPU.
+        version: The model's.
+        runtime: The runtime that a cluster has for it and that takes the package from a storage
+            URI, what it calls the format, and the protocol's version; empty where none does.
+        notes: What to know besides.
+    """
+
+    base: str
+    command: Sequence[str]
+    ports: Mapping[str, int]
+    ready: str
+    live: str
+    metrics: tuple[str, str] | tuple[()] = ()
+    python: bool = True
+    requirements: Sequence[str] = ()
+    system: Sequence[str] = ()
+    user: int = 1000
+    signal: str = "SIGTERM"
+    variables: Mapping[str, str] = field(default_factory=dict)
+    model: Sequence[str] = ()
+    instances: int = 1
+    gpu: bool = False
+    version: int = 1
+    runtime: tuple[str, str, str] | tuple[()] = ()
+    notes: Sequence[str] = ()
 
 
 @dataclass(frozen=True)

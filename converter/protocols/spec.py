@@ -62,6 +62,13 @@ class ServerSpec:
     joins: bool = False
 
 
+@dataclass(frozen=True)
+class DeploymentSpec:
+    """Of a :class:`converter.protocols.deployment.Deployment`, whose attributes these are."""
+
+    options: Sequence[str] = ()
+
+
 def apply(spec: Any, to: type) -> None:
     """Gives a class the attributes of its spec."""
     for item in fields(spec):

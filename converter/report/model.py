@@ -208,6 +208,17 @@ class ArtifactReport(_Part):
         self.memory, self.profile = result.memory, result.profile
 
 
+class DeploymentReport(_Part):
+    """A folder that puts a server's package where it runs."""
+
+    name: str
+    path: str
+    checks: dict[str, str] = Field(
+        description="What happened of schema, build, run and answer, and why the others didn't."
+    )
+    decisions: list[str] = []
+
+
 class PackageReport(_Part):
     """A server's folder."""
 
@@ -216,6 +227,7 @@ class PackageReport(_Part):
     path: str
     details: dict[str, Any] = {}
     decisions: list[str] = []
+    deployments: list[DeploymentReport] = []
 
     @classmethod
     def of(cls, packaged: Packaged, root: Path, part: str = "") -> PackageReport:

@@ -42,6 +42,8 @@ def _lines(report: Report, folder: Path) -> Iterator[str]:
         yield f"| {package.part} package for {package.server} | `{package.path}/` |".replace(
             "|  ", "| "
         )
+        for made in package.deployments:
+            yield f"| its deployment: {made.name} | `{made.path}/` |"
     if (folder / "steps").is_dir():
         yield "| the model between the steps | `steps/` |"
     tests = sorted(path.parent.relative_to(folder).as_posix() for path in folder.rglob(_TEST))

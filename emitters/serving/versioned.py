@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -70,13 +70,19 @@ class VersionedServer(Server):
         try:
             (path / str(asked.version)).mkdir(parents=True)
             self.write(served, path, model)
-            notes += self._surround(served, path, notes, self.readme(served, model))
+            more = self.more(served, model)
+            notes += self._surround(served, path, notes, self.readme(served, model), more)
         except OSError as error:
             raise from_os_error(error, f"writing the {self.name} package") from error
         return Packaged(self.name, path, self.details(served), notes)
 
     def _surround(
-        self, served: Served, path: Path, notes: Sequence[str], readme: Readme
+        self,
+        served: Served,
+        path: Path,
+        notes: Sequence[str],
+        readme: Readme,
+        more: Mapping[str, Any],
     ) -> list[str]:
         """Samples, clients, a self-test and a README; what was decided on them."""
         return Package(
@@ -92,6 +98,7 @@ class VersionedServer(Server):
             request=served.request,
             runs=self.wire(served),
             readme=replace(readme, notes=notes),
+            more=more,
         ).write(path)
 
     @abstractmethod
@@ -109,6 +116,10 @@ class VersionedServer(Server):
     @abstractmethod
     def readme(self, served: Served, model: Model) -> Readme:
         """What the README says of the server."""
+
+    def more(self, served: Served, model: Model) -> dict[str, Any]:
+        """What ``modelyard.json`` says besides."""
+        return {}
 
     def decided(self, served: Served) -> list[str]:
         """What was chosen and why, a line each."""

@@ -167,6 +167,10 @@ class Parse(ModelAction):
         for name in self.request.serve:
             server: Server = plugins.load("servers", name)
             server.check(model, self.request)
+        if self.request.deploy:
+            from converter.pipeline.deployments import check_early
+
+            check_early(self.request, self.work.name)
 
     def known(self, step: Step, needs: list[str]) -> str:
         """What is known of the source before it is read."""

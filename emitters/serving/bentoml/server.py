@@ -7,12 +7,13 @@ makes a Bento of the folder (``bentoml build``).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 import yaml
 
-from converter.protocols.server import Command, Endpoint, Launch
+from converter.protocols.server import MODELS, Command, Endpoint, Launch, ServedBy
 from converter.serving.asking import answers
 from emitters.packaging import Readme, Wire
 from emitters.serving.bentoml.spec import SPECS
@@ -85,6 +86,13 @@ class BentoServer(PythonServer, spec=SPECS["bentoml"]):
 
     def holds(self, folder: Path) -> bool:
         return super().holds(folder) and (folder / "bentofile.yaml").is_file()
+
+    def deployed(self, folder: Path, root: str = MODELS) -> ServedBy | None:
+        """Its home is in ``/tmp``."""
+        made = super().deployed(folder, root)
+        own = {"BENTOML_HOME": "/tmp/bentoml", "BENTOML_DO_NOT_TRACK": "True"}
+        metrics = ("http", "/metrics")
+        return made and replace(made, variables=own, live="/livez", metrics=metrics)
 
     def command(self, launch: Launch) -> Command:
         """``bentoml serve``, whose own files go into the scratch folder."""

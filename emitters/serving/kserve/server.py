@@ -7,10 +7,11 @@ An InferenceService runs it as a custom predictor, in a container with the folde
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from converter.protocols.server import Command, Endpoint, Launch
+from converter.protocols.server import MODELS, Command, Endpoint, Launch, ServedBy
 from converter.serving.asking import answers
 from emitters.packaging import Readme, Wire
 from emitters.serving.kserve.spec import SPECS
@@ -69,6 +70,11 @@ class KServeServer(PythonServer, spec=SPECS["kserve"]):
             tls=f"HTTP alone; gRPC stays without:\n```\n{secure}\n```",
             files=FILES,
         )
+
+    def deployed(self, folder: Path, root: str = MODELS) -> ServedBy | None:
+        """With the paths of its own for what lives, and for metrics."""
+        made = super().deployed(folder, root)
+        return replace(made, live="/v2/health/live", metrics=("http", "/metrics")) if made else None
 
     def command(self, launch: Launch) -> Command:
         facts = self.told(launch.folder)

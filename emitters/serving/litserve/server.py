@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from converter.protocols.server import Command, Endpoint, Launch
+from converter.protocols.server import MODELS, Command, Endpoint, Launch, ServedBy
 from converter.serving.asking import answers
 from emitters.packaging import Readme, Wire
 from emitters.serving.litserve.spec import SPECS
@@ -53,6 +54,11 @@ class LitServer(PythonServer, spec=SPECS["litserve"]):
             tls=BEHIND,
             files=FILES,
         )
+
+    def deployed(self, folder: Path, root: str = MODELS) -> ServedBy | None:
+        """It ends by an interrupt; asked to terminate, its workers stay."""
+        made = super().deployed(folder, root)
+        return replace(made, signal="SIGINT") if made else None
 
     def command(self, launch: Launch) -> Command:
         line = [str(launch.python), str(launch.folder / "server.py")]

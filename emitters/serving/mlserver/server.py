@@ -13,7 +13,15 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from converter.ir.model import TensorSpec
-from converter.protocols.server import Command, Endpoint, Launch, Turned, Value
+from converter.protocols.server import (
+    MODELS,
+    Command,
+    Endpoint,
+    Launch,
+    ServedBy,
+    Turned,
+    Value,
+)
 from converter.serving.asking import answers
 from emitters.packaging import Readme, Wire
 from emitters.serving.mlserver.spec import SPECS
@@ -114,6 +122,13 @@ class MlServer(PythonServer, spec=SPECS["mlserver"]):
 
     def holds(self, folder: Path) -> bool:
         return super().holds(folder) and (folder / "model-settings.json").is_file()
+
+    def deployed(self, folder: Path, root: str = MODELS) -> ServedBy | None:
+        """What it writes goes into ``/tmp``."""
+        made = super().deployed(folder, root)
+        own = {"MLSERVER_METRICS_DIR": "/tmp/metrics", "MLSERVER_ENVIRONMENTS_DIR": "/tmp/env"}
+        metrics = ("metrics", "/metrics")
+        return made and replace(made, variables=own, live="/v2/health/live", metrics=metrics)
 
     def command(self, launch: Launch) -> Command:
         """``mlserver start``; it takes addresses from variables where its settings have none."""

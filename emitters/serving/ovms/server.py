@@ -11,14 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from converter.ir.model import Model
+from converter.protocols.server import MODELS, ServedBy
 from emitters.openvino.engine import SETTINGS
 from emitters.packaging import Readme, Wire
-from emitters.serving.files import place_artifact
+from emitters.serving.files import facts_of, model_files, place_artifact
 from emitters.serving.ovms.spec import SPECS
 from emitters.serving.python.served import Served
 from emitters.serving.versioned import VersionedServer
 
-CONFIG = "config.json"
+CONFIG, IMAGE = "config.json", "openvino/model_server:2026.2"
 
 _NOT_RUN = "OpenVINO Model Server hasn't run here; its engine has, on the same files and settings"
 
@@ -68,6 +69,24 @@ class OvmsServer(VersionedServer, spec=SPECS["ovms"]):
         files = [(CONFIG, "the server's configuration"), (f"{served.request.version}/", "the IR")]
         start = _START.format(name=served.name)
         return Readme(_INSTALL, start, _LOAD, "", _SCALE, _TLS, files)
+
+    def deployed(self, folder: Path, root: str = MODELS) -> ServedBy:
+        """As its documentation has it; its image has no Python."""
+        facts, name = facts_of(folder), folder.name
+        line = ["/ovms/bin/ovms", "--config_path", f"{root}/{name}/{CONFIG}"]
+        line += ["--rest_port", "8000", "--port", "9000", "--metrics_enable"]
+        return ServedBy(
+            base=IMAGE,
+            command=line,
+            ports={"http": 8000, "grpc": 9000},
+            ready=facts["wire"]["ready"],
+            live="/v2/health/live",
+            metrics=("http", "/metrics"),
+            python=False,
+            user=5000,
+            model=model_files(folder, facts),
+            notes=[f"{IMAGE} is the release of the OpenVINO that the IR is checked with"],
+        )
 
 
 def config_of(served: Served) -> dict[str, Any]:

@@ -19,10 +19,12 @@ from converter.preparation.staged.base import FILE as STAGED
 from converter.protocols.emitter import Artifact
 from converter.protocols.flow import JoinedFlow
 from converter.protocols.server import (
+    MODELS,
     Environment,
     Evidence,
     Knob,
     Packaged,
+    ServedBy,
     Server,
     Turned,
     Value,
@@ -38,7 +40,7 @@ from emitters.packaging.stages import (
     stages_facts,
     stages_texts,
 )
-from emitters.serving.files import place_artifact
+from emitters.serving.files import facts_of, model_files, place_artifact
 from emitters.serving.python.joining import FILES as JOINED
 from emitters.serving.python.joining import Joined
 from emitters.serving.python.served import Served, require_servable, runtime_of
@@ -52,6 +54,9 @@ LOCK = "requirements.lock"
 """In a server's folder and its packages: the versions of all that is installed; see ``lock.py``."""
 
 ASKING = "asking.py"
+
+PYTHON_IMAGE = "python:3.11-slim-bookworm"
+"""What packages run in: the Python that the locks were made for."""
 
 STAGES = (
     (ASKING, "what answers files"),
@@ -323,6 +328,28 @@ class PythonServer(Server):
             "instance_kind": served.device,
             **({"prepare": "server"} if served.declared else {}),
         }
+
+    def deployed(self, folder: Path, root: str = MODELS) -> ServedBy | None:
+        """As the package says that it is started, in Python's own image."""
+        facts, told = facts_of(folder), self.told(folder)
+        known = {
+            "python": "python",
+            "host": "0.0.0.0",
+            **{f"{name}_port": number for name, number in self.ports.items()},
+            "port": self.ports["http"],
+        }
+        ready = facts["wire"]["ready"]
+        return ServedBy(
+            base=PYTHON_IMAGE,
+            command=[part.format(**known) for part in facts["start"]],
+            ports={name: self.ports[name] for name in self.ports if "management" not in name},
+            ready=ready,
+            live=ready,
+            requirements=("requirements.txt", LOCK),
+            model=model_files(folder, facts),
+            instances=int(told.get("instances", 1)),
+            gpu=told.get("device") == "gpu",
+        )
 
     # -- started ---------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -15,7 +16,7 @@ import yaml
 from converter.errors import UsageError
 from converter.ir.model import Model
 from converter.options.request import Request
-from converter.protocols.server import Command, Endpoint, Launch
+from converter.protocols.server import MODELS, Command, Endpoint, Launch, ServedBy
 from converter.serving.asking import answers
 from emitters.packaging import Readme, Wire
 from emitters.serving.python.served import Served
@@ -108,6 +109,15 @@ class RayServer(PythonServer, spec=SPECS["rayserve"]):
 
     def holds(self, folder: Path) -> bool:
         return super().holds(folder) and (folder / CONFIG).is_file()
+
+    def deployed(self, folder: Path, root: str = MODELS) -> ServedBy | None:
+        """With an address that others reach, which ``serve run`` takes from its file alone."""
+        made = super().deployed(folder, root)
+        place = f"/tmp/{CONFIG}"
+        script = f"sed 's/host: 127.0.0.1/host: 0.0.0.0/' {CONFIG} > {place}"
+        line = ["sh", "-c", f"{script} && exec serve run {place}"]
+        own = {"PYTHONPATH": f"{root}/{folder.name}", "RAY_USAGE_STATS_ENABLED": "0"}
+        return replace(made, command=line, variables=own) if made else None
 
     def command(self, launch: Launch) -> Command:
         """``serve run`` on the package's configuration with another address, which starts a Ray of

@@ -16,8 +16,9 @@ import numpy as np
 from converter.errors import UsageError
 from converter.ir.model import Model
 from converter.options.request import Request
+from converter.protocols.server import MODELS, ServedBy
 from emitters.packaging import Readme, Wire
-from emitters.serving.files import link_or_copy
+from emitters.serving.files import facts_of, link_or_copy, model_files
 from emitters.serving.python.served import Served
 from emitters.serving.tfserving import client
 from emitters.serving.tfserving.spec import SPECS
@@ -25,6 +26,7 @@ from emitters.serving.tfserving.warmup import FILE, TYPES, prediction_log, recor
 from emitters.serving.versioned import VersionedServer
 
 CONFIG, BATCHING = "models.config", "batching.config"
+IMAGE = "tensorflow/serving:2.19.0"
 LABEL = "stable"
 DEFAULT = "serving_default"
 
@@ -119,6 +121,32 @@ class TensorFlowServing(VersionedServer, spec=SPECS["tfserving"]):
             scale=_SCALE,
             tls=_TLS,
             files=[*files, (f"{served.request.version}/", "the SavedModel")],
+        )
+
+    def more(self, served: Served, model: Model) -> dict[str, Any]:
+        """The tags of what it loads, which its line says."""
+        return {"tags": model.source["file"]["tags"]}
+
+    def deployed(self, folder: Path, root: str = MODELS) -> ServedBy:
+        """As its documentation has it; its image has no Python."""
+        facts, place = facts_of(folder), f"{root}/{folder.name}"
+        line = ["tensorflow_model_server", "--port=8500", "--rest_api_port=8501"]
+        line += [f"--model_config_file={place}/{CONFIG}"]
+        line += ["--allow_version_labels_for_unavailable_models=true"]
+        if (folder / BATCHING).is_file():
+            line += ["--enable_batching=true", f"--batching_parameters_file={place}/{BATCHING}"]
+        if facts["tags"] != ["serve"]:
+            line.append(f"--saved_model_tags={','.join(facts['tags'])}")
+        ready = facts["wire"]["ready"]
+        return ServedBy(
+            base=IMAGE,
+            command=line,
+            ports={"http": 8501, "grpc": 8500},
+            ready=ready,
+            live=ready,
+            python=False,
+            model=model_files(folder, facts),
+            runtime=("kserve-tensorflow-serving", "tensorflow", "v1"),
         )
 
     def details(self, served: Served) -> dict[str, Any]:

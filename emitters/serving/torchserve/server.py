@@ -23,7 +23,14 @@ from converter.errors import UnsupportedError
 from converter.ir.model import Model
 from converter.options.request import Request
 from converter.preparation.inputs import Sentence
-from converter.protocols.server import Command, Endpoint, Environment, Launch
+from converter.protocols.server import (
+    MODELS,
+    Command,
+    Endpoint,
+    Environment,
+    Launch,
+    ServedBy,
+)
 from emitters.packaging import Readme, Wire
 from emitters.serving.calling import call_problems
 from emitters.serving.python.joining import FLOW, PARTS
@@ -167,6 +174,19 @@ class TorchServer(PythonServer, spec=SPECS["torchserve"]):
         """With Java, which runs the server itself."""
         java = {"java": "apt-get install openjdk-17-jre-headless"}
         return replace(super().environment(folder), programs=java)
+
+    def deployed(self, folder: Path, root: str = MODELS) -> ServedBy | None:
+        """With Java; its management stays inside, and what it writes goes into ``/tmp``."""
+        made = super().deployed(folder, root)
+        own = {"LOG_LOCATION": "/tmp/logs", "METRICS_LOCATION": "/tmp/logs", "TEMP": "/tmp"}
+        return made and replace(
+            made,
+            system=("openjdk-17-jre-headless",),
+            variables={**own, "TS_GRPC_INFERENCE_ADDRESS": "0.0.0.0"},
+            metrics=("metrics", "/metrics"),
+            signal="SIGINT",  # as an image's first process it stays where it is asked to terminate
+            notes=["TorchServe's /ping answers before its workers have loaded the model"],
+        )
 
     def command(self, launch: Launch) -> Command:
         """``torchserve`` with the package's configuration on other ports, from the scratch folder:

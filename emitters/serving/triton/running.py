@@ -13,19 +13,26 @@ from __future__ import annotations
 import shutil
 import sys
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from converter.errors import DependencyError, UsageError
-from converter.protocols.server import Command, Container, Endpoint, Environment, Launch
+from converter.protocols.server import (
+    Command,
+    Container,
+    Endpoint,
+    Environment,
+    Launch,
+    ServedBy,
+)
 from converter.serving.asking import answers
 from emitters.serving.triton.config import CONFIG_NAME, read_config, version_numbers
 from emitters.serving.triton.engine import PLAN_FILE
 from emitters.serving.triton.front_files import called_by, calls, needs
 from emitters.serving.triton.litert import is_litert
-from emitters.serving.triton.releases import newest_with, releases_with
+from emitters.serving.triton.releases import NEWEST, newest_with, releases_with
 from emitters.serving.triton.scheduling import is_limited, kind_of
 from emitters.serving.triton.validate import beside_problems
 from emitters.serving.triton.validate_engine import is_engine
@@ -193,6 +200,38 @@ def contained(launch: Launch) -> Sequence[str]:
     return ["tritonserver", f"--model-repository={_MODELS}", *_usual(launch, configs)]
 
 
+def deployed(folder: Path, root: str, ports: Mapping[str, int]) -> ServedBy:
+    """The server in an image of its own, with what its Python backend imports."""
+    models = models_in(folder)
+    configs = [read_config(model / CONFIG_NAME) for model in models]
+    found = container(folder)
+    more = [item for m, c in zip(models, configs, strict=True) for item in _imports(m, c)]
+    launch = Launch(folder, Path(), Path(), "0.0.0.0", ports)
+    usual = [item for item in _usual(launch, configs) if item != _AT_ONCE]
+    counts = [group.count or 1 for config in configs for group in config.instance_group]
+    return ServedBy(
+        base=found.image if found and found.image else _IMAGE.format(NEWEST),
+        command=["tritonserver", f"--model-repository={root}", "--exit-timeout-secs=30", *usual],
+        ports=ports,
+        ready=f"/v2/models/{configs[0].name}/ready",
+        live="/v2/health/live",
+        metrics=("metrics", "/metrics"),
+        requirements=list(dict.fromkeys(more)),
+        model=[str(number) for number in version_numbers(folder)],
+        instances=max(counts, default=1),
+        gpu=bool(found and found.gpus),
+        version=version_numbers(folder)[-1],
+        runtime=("kserve-tritonserver", "triton", "v2") if not more else (),
+    )
+
+
+def _imports(folder: Path, config: Any) -> Sequence[str]:
+    """pip's requirements that Triton's own container lacks."""
+    if called_by(config):
+        return needs(folder)
+    return (LITERT,) if is_litert(config) else ()
+
+
 def lay_out(packages: Path, folder: Path) -> Path:
     """Makes ``folder`` a backend directory: the Python backend, and ours in Python."""
     bundle = packages / "pytriton" / "tritonserver"
@@ -207,10 +246,13 @@ def lay_out(packages: Path, folder: Path) -> Path:
     return folder
 
 
+_AT_ONCE = "--exit-timeout-secs=2"
+
+
 def _usual(launch: Launch, configs: Sequence[Any]) -> Iterator[str]:
     """The packages' configurations as they are, an end without lingering, and where to listen."""
     yield "--disable-auto-complete-config"
-    yield "--exit-timeout-secs=2"
+    yield _AT_ONCE
     if any(map(is_limited, configs)):
         yield "--rate-limit=execution_count"
     if any(config.response_cache.enable for config in configs):

@@ -15,6 +15,7 @@ from converter.options.request import Request
 from converter.protocols.emitter import Artifact
 from converter.protocols.flow import JoinedFlow
 from converter.protocols.server import (
+    MODELS,
     Announce,
     Command,
     Container,
@@ -24,6 +25,7 @@ from converter.protocols.server import (
     Knob,
     Launch,
     Packaged,
+    ServedBy,
     Server,
     Turned,
     Value,
@@ -181,6 +183,10 @@ class TritonServer(Server, spec=SPECS["triton"]):
     def container(self, folder: Path) -> Container | None:
         """See :func:`emitters.serving.triton.running.container`."""
         return running.container(folder)
+
+    def deployed(self, folder: Path, root: str = MODELS) -> ServedBy:
+        """See :func:`emitters.serving.triton.running.deployed`."""
+        return running.deployed(folder, root, self.ports)
 
     def contained(self, launch: Launch) -> Sequence[str]:
         """See :func:`emitters.serving.triton.running.contained`."""

@@ -1,0 +1,133 @@
+"""A Dockerfile and ``compose.yaml`` for a server's package."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import PurePosixPath
+from typing import Any
+
+from converter.protocols.deployment import Deployable, Deployed
+from converter.protocols.server import MODELS
+from emitters.deploying.names import OfServers, dns_name, image_of
+from emitters.deploying.pods import GRACE, context_of, decided, memory_of, text_of
+from emitters.deploying.request import deploying
+from emitters.deploying.spec import SPECS
+from emitters.templates import render
+
+NO_SCHEMA = "there is none: hadolint passes these Dockerfiles in Modelyard's own tests"
+NOT_TRIED = "no: not tried here"
+"""Of what nothing has happened."""
+
+
+class DockerDeployment(OfServers, spec=SPECS["docker"]):
+    """An image of the package, built and run by docker or podman."""
+
+    name = "docker"
+
+    def deploy(self, package: Deployable) -> Deployed:
+        image, port = image_of(package), package.served.ports["http"]
+        context = context_of(package).as_posix()
+        own = f"docker build --tag {image} --file {{here}}/Dockerfile {shlex.quote(context)}"
+        run = "docker run --rm --init --read-only --tmpfs /tmp --cap-drop ALL"
+        run += f" --publish 127.0.0.1:{port}:{port}{' --gpus all' * package.served.gpu} {image}"
+        return Deployed(
+            {"Dockerfile": dockerfile(package), "compose.yaml": text_of(compose(package))},
+            [own, run],
+            {"schema": NO_SCHEMA, **dict.fromkeys(("build", "run", "answer"), NOT_TRIED)},
+            decided(package),
+        )
+
+
+def dockerfile(package: Deployable) -> str:
+    """Requirements, then the model, then the rest: layers in the order in which they change."""
+    served, name = package.served, package.name
+    inside = f"{MODELS}/{name}"
+    files = [item for item in served.requirements if (package.package / item).is_file()]
+    model = [_copy(package, name, item) for item in served.model]
+    model += [_copies(f"{folder.name}/", f"{MODELS}/{folder.name}/") for folder in package.beside]
+    others = sorted(item.name for item in package.package.iterdir())
+    rest = [item for item in others if item not in served.model and item not in files]
+    single = [item for item in rest if (package.package / item).is_file()]
+    folders = [_copy(package, name, item) for item in rest if item not in single]
+    values = {
+        "base": deploying(package.request).base_image or served.base,
+        "variables": {"HOME": "/tmp", "PYTHONUNBUFFERED": "1", **served.variables},
+        "system": " ".join(served.system),
+        "pip": _pip(served.requirements, files, inside),
+        "required": _copies(*(f"{name}/{item}" for item in files), f"{inside}/") if files else "",
+        "model": model,
+        "rest": [_copies(*(f"{name}/{item}" for item in single), f"{inside}/"), *folders],
+        "folder": inside,
+        "user": served.user,
+        "ports": sorted(served.ports.values()),
+        "signal": served.signal,
+        "health": json.dumps(health(package)),
+        "command": json.dumps(list(served.command)),
+    }
+    return render("emitters.deploying", "Dockerfile.j2", values, quoted=json.dumps)
+
+
+def _copy(package: Deployable, name: str, item: str) -> str:
+    folder = "/" if (package.package / item).is_dir() else ""
+    inside = f"{MODELS}/{name}/{item}/" if folder else f"{MODELS}/{name}/"
+    return _copies(f"{name}/{item}{folder}", inside)
+
+
+def _copies(*paths: str) -> str:
+    return f"COPY {json.dumps(paths)}"
+
+
+def _pip(requirements: Any, files: list[str], inside: str) -> str:
+    if not requirements:
+        return ""
+    if not files:
+        return " ".join(map(shlex.quote, requirements))
+    wanted, lock = (shlex.quote(f"{inside}/{item}") for item in files)
+    return f"--requirement {wanted} --constraint {lock}"
+
+
+def health(package: Deployable) -> list[str]:
+    """A command that ends with 0 where the server's own address says that it is ready."""
+    served = package.served
+    port = served.ports["http"]
+    if served.python:
+        url = f"http://127.0.0.1:{port}{served.ready}"
+        code = f"import urllib.request; urllib.request.urlopen({url!r}, timeout=4)"
+        return ["python3", "-c", code]
+    return health_in_bash(port, served.ready)
+
+
+def health_in_bash(port: int, path: str) -> list[str]:
+    """The same without an interpreter and curl."""
+    asked = f"GET {path} HTTP/1.0\\r\\n\\r\\n"
+    code = f"exec 3<>/dev/tcp/127.0.0.1/{port} && printf {shlex.quote(asked)} >&3"
+    return ["bash", "-c", f"{code} && read -r line <&3 && [[ $line == *' 200 '* ]]"]
+
+
+def compose(package: Deployable) -> dict[str, Any]:
+    """One service, closed as the pods are."""
+    served = package.served
+    context = context_of(package)
+    here = PurePosixPath("deploy", "docker", package.server, package.name)
+    service: dict[str, Any] = {
+        "image": image_of(package),
+        "build": {
+            "context": "/".join([".."] * len(here.parts)) + f"/{context.as_posix()}",
+            "dockerfile": "/".join([".."] * len(context.parts)) + f"/{here}/Dockerfile",
+        },
+        "ports": [f"127.0.0.1:{number}:{number}" for number in served.ports.values()],
+        "init": True,
+        "read_only": True,
+        "tmpfs": ["/tmp"],
+        "shm_size": "256m",
+        "cap_drop": ["ALL"],
+        "security_opt": ["no-new-privileges:true"],
+        "mem_limit": f"{memory_of(package)[1]}m",
+        "stop_grace_period": f"{GRACE}s",
+        "restart": "unless-stopped",
+    }
+    if served.gpu:
+        device = {"driver": "nvidia", "count": 1, "capabilities": ["gpu"]}
+        service["deploy"] = {"resources": {"reservations": {"devices": [device]}}}
+    return {"services": {dns_name(package.name): service}}

@@ -1,0 +1,50 @@
+"""The options of deployments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from converter.options.option import declared
+from converter.options.request import Request
+
+_deploying = partial(declared, "Deploying", affects=("results",))
+
+
+@dataclass
+class DeployRequest(Request):
+    """What is asked of deployments; docs/options.md lists it."""
+
+    registry: str | None = _deploying(
+        "--registry",
+        "Where the image is kept: HOST/PATH before its name.",
+        metavar="HOST/PATH",
+    )
+    base_image: str | None = _deploying(
+        "--base-image",
+        "The image to build on, with its tag. Default: the server's own, or Python's.",
+        metavar="IMAGE",
+    )
+    model_from: str = _deploying(
+        "--model-from",
+        "Where pods have the package from: image, pvc:NAME, or a URL (s3, gs, https). A volume or "
+        "URL holds what serving/SERVER holds.",
+        "image",
+        metavar="image|pvc:NAME|URL",
+    )
+    replicas: list[int] = _deploying(
+        "--replicas", "Fewest and most pods, by comma.", [2, 4], metavar="MIN,MAX", split=True
+    )
+    memory_limit: int | None = _deploying(
+        "--memory-limit",
+        "Most megabytes a pod may take. Default: twice what was measured, or estimated from files.",
+        metavar="MB",
+    )
+    canary: int | None = _deploying(
+        "--canary", "Percent of requests that the new revision gets.", metavar="PERCENT"
+    )
+
+
+def deploying(request: Request) -> DeployRequest:
+    """The request with these."""
+    return request.of(DeployRequest)
