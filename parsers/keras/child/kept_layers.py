@@ -1,30 +1,40 @@
 """Keras' layers as operators that a graph keeps, for models that are to be trained on.
 
 BatchNormalization computes by itself with a product and a sum, which TensorFlow folds into the
-layer before; Dropout is nothing where nothing trains.
+layer before; Dropout is nothing where nothing trains. Operators are called as their layers are:
+Keras 3 opens a layer's scope twice, first to build it, and TensorFlow numbers the second.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from itertools import count
 from typing import Any
+
+
+_SCOPE = "_open_name_scope"
 
 
 @contextmanager
 def kept(layers: Sequence[Any]) -> Iterator[None]:
     """Has layers of a model call such operators while it is traced."""
-    own: list[tuple[Any, Any]] = []
+    own: list[tuple[Any, str, Any]] = []
     for layer in layers:
-        make = _CALLS.get(type(layer).__name__)
-        if make is not None:
-            own.append((layer, layer.call))
-            layer.call = make(layer)
+        for name, make in (("call", _CALLS.get(type(layer).__name__)), (_SCOPE, _named)):
+            if make is not None and hasattr(layer, name):
+                own.append((layer, name, getattr(layer, name)))
+                setattr(layer, name, make(layer))
     try:
         yield
     finally:
-        for layer, call in own:
-            layer.call = call
+        for layer, name, method in own:
+            setattr(layer, name, method)
+
+
+def _named(layer: Any) -> Callable[[], Any]:
+    scope, opened = layer._open_name_scope, count()
+    return lambda: scope() if next(opened) % 2 or not layer.built else nullcontext()
 
 
 def _normalized(layer: Any) -> Callable[..., Any]:
