@@ -21,7 +21,6 @@ from converter.options.request import Request, affecting, option_of
 from converter.options.resolved import (
     has_grouped_tables,
     has_own_samples,
-    keeps_layers,
     memory_limit,
     passes_left_out,
 )
@@ -273,10 +272,8 @@ def _take(request: Request, kind: str, options: Collection[str] = ()) -> dict[st
 
 def _read(request: Request) -> dict[str, Any]:
     """What of a request the model that is read hangs on: with ``--prepare graph``, all that is
-    declared of files and answers, and the targets; whether a target keeps layers that train."""
+    declared of files and answers, and the targets."""
     known = _take(request, "parse")
-    if keeps_layers(request):
-        known["keeps_layers"] = True
     if request.prepare != "graph":
         return known
     images = (name for name in vars(request) if name.startswith("image_"))

@@ -1,4 +1,4 @@
-"""The option of PyTorch's code: ."""
+"""The option of PyTorch's code."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class CodeRequest(Request):
         "--trainable",
         "Keep BatchNorm and Dropout as layers, for training on.",
         False,
-        affects=("simplify", "emit"),
+        affects=("parse", "simplify", "emit"),
     )
 
 

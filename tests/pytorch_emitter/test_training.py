@@ -1,5 +1,5 @@
-"""Code that trains on: layers that training needs are there from every source, and training comes to
-what the source's framework comes to."""
+"""Code that trains on: layers that training needs are there from every source, and training comes
+to what the source's framework comes to."""
 
 import json
 import subprocess
@@ -92,7 +92,7 @@ def test_training_on_comes_to_the_same(kind: str, seed: int, tmp_path: Path) -> 
 
 @pytest.mark.slow
 def test_torchs_own_layers_stay(tmp_path: Path) -> None:
-    """What torch's exporter folds without --trainable: BatchNorm behind Conv and Linear, Dropout."""
+    """What its exporter folds without --trainable: BatchNorm behind Conv and Linear, Dropout."""
     (tmp_path / "net.py").write_text(NET)
     given = ("--input", "image:batchx1x8x8")
     net = loaded(_code(f"{tmp_path / 'net.py'}:Net", tmp_path / "out", *given))

@@ -1,8 +1,9 @@
 """Keras' half of the proof that converted code trains on: run as a program, without torch.
 
-``python training.py keras|tflite SEED FOLDER`` trains a net like MobileNet on part of scikit-learn's
-digits, saves it (``net.keras``, with BatchNorm and Dropout; ``net.tflite``, of a net without, for
-TFLite folds them), trains on by batches in an order that it writes down, and says what came of it.
+``python training.py keras|tflite SEED FOLDER`` trains a net like MobileNet on part of the digits
+that scikit-learn has, saves it (``net.keras``, with BatchNorm and Dropout; ``net.tflite``, of a net
+without, for TFLite folds them), trains on by batches in an order that it writes down, and says what
+came of it.
 """
 
 from __future__ import annotations

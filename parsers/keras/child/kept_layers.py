@@ -12,7 +12,6 @@ from contextlib import contextmanager, nullcontext
 from itertools import count
 from typing import Any
 
-
 _SCOPE = "_open_name_scope"
 
 

@@ -397,7 +397,7 @@ def _by_dynamo(request: Request) -> tuple[Any, list[str]]:
     program = _decomposed(request, program)
     names, recurrent = request.names(), is_recurrent(request.flat)
     request.progress("translating to ONNX")
-    options = {"opset_version": request.opset, "optimize": request.optimize}
+    options: dict[str, Any] = {"opset_version": request.opset, "optimize": request.optimize}
     options["keeps_layers"] = request.keeps_layers
     if request.ahead is not None:
         try:

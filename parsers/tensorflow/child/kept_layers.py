@@ -3,9 +3,9 @@
     Given:   FusedBatchNormV3(Conv2D(x)); PreventGradient(x, "modelyard.dropout 0.5")
     Result:  Conv, BatchNormalization; Dropout (otherwise one Conv with other weights; x)
 
-An operator has to stand for a Dropout, which is nothing where nothing trains: PreventGradient, whose
-text says which. The momentum of a FusedBatchNormV3 goes the same way, in a factor that counts for
-nothing there.
+An operator has to stand for a Dropout, which is nothing where nothing trains: PreventGradient,
+whose text says which. The momentum of a FusedBatchNormV3 goes the same way, in a factor that counts
+for nothing there.
 """
 
 from __future__ import annotations

@@ -28,8 +28,8 @@ class Opened:
     the order of `outputs`; it can be traced by `tf.function` and called eagerly. Whatever it
     needs to stay alive is in `keep`. `layout` is "channels_last" or "channels_first" where the
     file says so. `parameters` counts the weights. `pictures` is what is known of how pictures
-    become the input: `images`, fields of a request, and `origin`, what says them. While `kept()` is open, layers that
-    training needs are operators that a trace keeps.
+    become the input: `images`, fields of a request, and `origin`, what says them. While
+    `kept()` is open, layers that training needs are operators that a trace keeps.
     """
 
     kind: str
