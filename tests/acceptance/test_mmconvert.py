@@ -8,6 +8,7 @@ import pytest
 from converter.commands import mmdnn, mmdnn_models
 from converter.commands.mmdnn import Asked
 from converter.errors import UsageError
+from converter.protocols.mmdnn import Known
 from converter.runtime.ort import OrtSession
 from tests.acceptance.cli import Said, modelyard, names, small_cnn
 from zoo import catalogue
@@ -107,6 +108,16 @@ def test_what_cannot_be_asked_for(given: dict[str, object], says: str, hint: str
     with pytest.raises(UsageError, match=says) as caught:
         mmdnn.fields_of(asked(**given))
     assert hint in caught.value.hint
+
+
+def test_targets_are_called_as_their_frameworks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A target's own name is that; a framework's is what is written for it."""
+    assert mmdnn.fields_of(asked(target="TorchScript", weights="m"))["to"] == ["torchscript"]
+    found = mmdnn.fields_of(asked(target="pytorch", weights="m"))
+    assert found["to"] == ["pytorch"] and found["trainable"] is True
+    known = {**mmdnn.sources(), "tensorflow": Known(("tf",), written={"to": ["savedmodel"]})}
+    monkeypatch.setattr(mmdnn, "sources", lambda: known)
+    assert mmdnn.fields_of(asked(target="tf", weights="m"))["to"] == ["savedmodel"]
 
 
 def test_a_checkpoint_of_tensorflow_is_its_meta_file() -> None:
