@@ -73,12 +73,12 @@ def fields_of(asked: Asked) -> dict[str, Any]:
             means nothing for them.
     """
     source = known_framework(asked.source) if asked.source else None
-    target = _known_target(asked.target)
+    written = _written(asked.target)
     if asked.dump_tag:
         raise UsageError(
-            f"--dump_tag names a graph in what MMdnn wrote, and -df {target} writes none"
+            f"--dump_tag names a graph in what MMdnn wrote, and -df {asked.target} writes none"
         )
-    found: dict[str, Any] = {**_files(asked, source), **asked.options, "to": [target]}
+    found: dict[str, Any] = {**_files(asked, source), **asked.options, **written}
     found["out"] = str(report_folder(asked.out))
     found |= {"overwrite": True, "bench": False, "precision": ["fp32"]}
     shapes = _shapes(asked.shapes)
@@ -152,14 +152,18 @@ def require_format(source: str, wanted: str | None, options: Mapping[str, Any]) 
         )
 
 
-def _known_target(name: str) -> str:
-    plain = plain_name(name)
-    writable = plugins.available("emitters")
-    if plain in writable:
-        return plain
-    own = (target for target, spec in plugins.specs("emitters") if plain in spec.writes)
-    if (target := next(own, None)) is not None:
-        return target
+def _written(name: str) -> Mapping[str, Any]:
+    """The fields of a request that ``-df`` is.
+
+    Raises:
+        UsageError: Nothing here writes it; what can be written is listed.
+    """
+    writable, plain = plugins.available("emitters"), plain_name(name)
+    if name.lower() in writable and plain != name.lower():
+        return {"to": [name.lower()]}
+    found = {"to": [plain], **sources().get(plain, Known()).written}
+    if set(found["to"]) <= set(writable):
+        return found
     known = (*ELSEWHERE, *plugins.available("parsers"))
     reason = "isn't written here" if plain in known else "is no target known here"
     raise UsageError(f"{name} {reason}", hint=f"There are: {', '.join(writable)}.")
@@ -241,6 +245,8 @@ def place(result: Converted, out: str, ours: Collection[str] = ()) -> list[Path]
     assert result.report is not None
     made = result.out / result.report.artifacts[0].path
     target = Path(out)
+    if made.suffix == ".py":  # code is imported by that
+        target = target.with_suffix(made.suffix)
     pairs = [(made, target)]
     if made.is_file():  # weights that lie in files of their own keep the names the model knows
         packaged = (made.parent / "modelyard.json").is_file()  # what a package has besides, stays

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from converter import plugins
 from converter.errors import UsageError
 from converter.options.precisions import PRECISIONS
@@ -25,6 +27,19 @@ def has_grouped_tables(request: Request) -> bool:
     """Whether palettized weights may have a table for each group of channels in every target."""
     targets = (plugins.load("emitters", name) for name in request.to)
     return all(target.has_grouped_tables(request) for target in targets)
+
+
+def passes_left_out(request: Request) -> Iterator[str]:
+    """Simplifying passes that would take away what a target keeps, as it is asked to."""
+    for _, spec in plugins.specs("emitters"):
+        for option, passes in spec.passes_left_out.items():
+            if request.value(option):
+                yield from passes
+
+
+def keeps_layers(request: Request) -> bool:
+    """Whether a source is to be read as it trains: nothing folded, nothing left out."""
+    return any(passes_left_out(request))
 
 
 def tells_of_images(request: Request) -> bool:

@@ -8,7 +8,7 @@ steps it needs: everything that can change its result.
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -18,7 +18,12 @@ from converter.errors import UsageError
 from converter.files.digest import digest_of
 from converter.options.precisions import PRECISIONS
 from converter.options.request import Request, affecting, option_of
-from converter.options.resolved import has_grouped_tables, has_own_samples, memory_limit
+from converter.options.resolved import (
+    has_grouped_tables,
+    has_own_samples,
+    memory_limit,
+    passes_left_out,
+)
 from converter.passes.order import IMPORT_PASSES, pass_names, simplify_passes
 from converter.precision.int8.scheme import Scheme
 
@@ -277,7 +282,7 @@ def _read(request: Request) -> dict[str, Any]:
 
 
 def _simplify(request: Request) -> Step:
-    skipped = {*request.skip_passes, *_left_out(request)}
+    skipped = {*request.skip_passes, *passes_left_out(request)}
     chosen = [name for name in simplify_passes() if name not in skipped]
     passes = [*IMPORT_PASSES, *(chosen if request.simplify else ())]
     return Step(
@@ -288,14 +293,6 @@ def _simplify(request: Request) -> Step:
         _TOOLS,
         kept=True,
     )
-
-
-def _left_out(request: Request) -> Iterator[str]:
-    """Passes that would take away what a target keeps, as it is asked to."""
-    for _, spec in plugins.specs("emitters"):
-        for option, passes in spec.passes_left_out.items():
-            if request.value(option):
-                yield from passes
 
 
 def quantizing_of(precision: str, scheme: Scheme | None) -> str:

@@ -91,7 +91,6 @@ class Emitter(ABC):
         tells: Whether no parser reads its files: :meth:`tell` says what is in them.
         marks: What those are known by.
         refused: Why they are no sources.
-        writes: The sources that its files are: what users of another tool call the target.
         passes_left_out: Simplifying passes that take away what it keeps, by the option of its own
             that asks for that.
     """
@@ -114,7 +113,6 @@ class Emitter(ABC):
     marks: Marks = Marks()
     refused: Sequence[Foreign] = ()
     passes_left_out: Mapping[str, Sequence[str]] = MappingProxyType({})
-    writes: Sequence[str] = ()
 
     def __init_subclass__(cls, spec: TargetSpec | None = None) -> None:
         if spec is not None:

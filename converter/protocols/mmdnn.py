@@ -18,6 +18,8 @@ class Known:
         files: The fields of a request that ``-in`` and ``-iw`` are, each of which may be None,
             and whether ``-sf`` named this source; None where nothing about them is special.
             Raises UsageError for what can't be.
+        written: The fields of a request that ``-df`` with its name is, beside or in place of a
+            target of that name.
         fetched: Models that ``mmdownload`` had, and where each comes from now.
     """
 
@@ -25,4 +27,5 @@ class Known:
     shaped: bool = False
     example: str = ""
     files: Callable[[str | None, str | None, bool], Mapping[str, Any] | None] = lambda *_: None
+    written: Mapping[str, Any] = field(default_factory=dict)
     fetched: Mapping[str, str] = field(default_factory=dict)

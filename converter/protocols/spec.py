@@ -44,7 +44,6 @@ class TargetSpec:
     marks: Marks = field(default_factory=Marks)
     refused: Sequence[Foreign] = ()
     passes_left_out: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    writes: Sequence[str] = ()
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,5 @@ SPECS = {
         },
         extra="tensorflow",
         packages=("tensorflow", "keras"),
-        writes=("tensorflow",),
     ),
 }

@@ -145,7 +145,17 @@ def _share(root: Group) -> None:
         for item in group.items:
             if isinstance(item, Step) and item.unit is not None and item.unit.weights:
                 first = seen.setdefault(item.unit.key, item)
-                item.unit = first.unit
+                if first is not item and any(map(_is_shared, item.unit.weights.values())):
+                    item.unit = first.unit
+
+
+def _is_shared(weight: Weight) -> bool:
+    """Whether layers that have one tensor mean it: exporters give those one, too, whose elements
+    are the same by chance, as the ones and zeros of normalizations that weren't trained."""
+    if len(weight.shape) < 2:
+        return False
+    array = weight.make()
+    return bool((array != array.reshape(-1)[:1]).any())
 
 
 def _groups(group: Group) -> list[Group]:
@@ -168,7 +178,7 @@ def _weights(root: Group) -> tuple[dict[str, Weight], dict[str, str]]:
                 whole = f"{prefix}{attribute}.{name}".rstrip(".")
                 if whole in found or whole in tied:
                     continue
-                if stored.setdefault(weight.key, whole) != whole:
+                if stored.setdefault(weight.key, whole) != whole and _is_shared(weight):
                     tied[whole] = stored[weight.key]
                 else:
                     found[whole] = weight

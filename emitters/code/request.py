@@ -22,7 +22,7 @@ class CodeRequest(Request):
         "--trainable",
         "Keep BatchNorm and Dropout as layers, for training on.",
         False,
-        affects=("simplify", "emit"),
+        affects=("parse", "simplify", "emit"),
     )
 
 

@@ -9,7 +9,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import onnx_ir
+
 from converter.errors import Unsupported, UnsupportedError
+from converter.ir.external import replaced
 from converter.ir.model import Model
 from emitters.openvino.engine import engine, words
 from emitters.openvino.mending import bodies, mend, number, put_back
@@ -18,9 +22,12 @@ from emitters.openvino.session import BORDERS, TYPES
 _RULELESS = re.compile(r"No conversion rule found for operations: (.+)")
 _FAILED = re.compile(r"^-- (\w+)-\d+ with a message:\n(.*?)(?=^-- |^Summary:|\Z)", re.M | re.S)
 _NODE = re.compile(r"ONNX node '<Node\(\w+\): (.*?)>'")
-_LARGE = 1 << 20
-"""Bytes of weights from which OpenVINO maps them from a file beside the ONNX file: that is quicker
-to write and to read."""
+_LARGE = 1 << 10
+"""Bytes of a weight from which it isn't copied into the ONNX file."""
+
+_MEMORY = "*/_ORT_MEM_ADDR_/*"
+"""The file that stands for this process's memory, in which the offset is an address (OpenVINO's
+reader of ONNX has it for ONNX Runtime's sake; seen in 2026.4)."""
 
 _REMEDY = "use --to onnx, or replace it with other operators"
 
@@ -35,7 +42,9 @@ def write(model: Model, path: Path) -> int:
     """
     with tempfile.TemporaryDirectory(prefix="modelyard-") as aside:
         plain = Path(aside) / "model.onnx"
-        model.save(plain, external=model.weight_bytes() > _LARGE or None)
+        held = _in_memory(model)
+        with replaced({value: tensor for value, (tensor, _) in held.items()}):
+            plain.write_bytes(model.to_proto().SerializeToString())
         made = _converted(plain, model)
         borders = {
             side: [(spec.name, spec.shape) for spec in specs]
@@ -43,9 +52,32 @@ def write(model: Model, path: Path) -> int:
         }
         number(made, set(_names(model)))
         made.set_rt_info(json.dumps(borders), list(BORDERS))
-        # External weights are mapped from the folder: it is there until they are written.
         engine().save_model(made, path, compress_to_fp16=False)
-        return len(made.get_ops())
+        count = len(made.get_ops())
+        del made, held  # in this order: it has weights where they lie
+        return count
+
+
+def _in_memory(model: Model) -> dict[onnx_ir.Value, tuple[onnx_ir.ExternalTensor, Any]]:
+    """Of large weights what says where they lie, and what keeps them there."""
+    found = {}
+    for value in model.initializers():
+        tensor = value.const_value
+        if tensor is None or tensor.dtype == onnx_ir.DataType.STRING or tensor.nbytes < _LARGE:
+            continue
+        array = np.ascontiguousarray(tensor.numpy())
+        if array.nbytes != tensor.nbytes:  # several to a byte
+            array = np.frombuffer(tensor.tobytes(), np.uint8)
+        told = onnx_ir.ExternalTensor(
+            _MEMORY,
+            array.ctypes.data,
+            tensor.nbytes,
+            tensor.dtype,
+            shape=onnx_ir.Shape(tensor.shape.numpy()),
+            name=value.name or "",
+        )
+        found[value] = told, array
+    return found
 
 
 def _converted(plain: Path, model: Model) -> Any:

@@ -26,6 +26,7 @@ def _files(network: str | None, weights: str | None, named: bool) -> dict[str, A
 MMDNN = Known(
     example="-sf keras -iw inception_v3.h5 -df onnx -om inception_v3.onnx",
     files=_files,
+    written={"trainable": True},
     fetched=fetched(
         inception_v3="InceptionV3",
         vgg16="VGG16",

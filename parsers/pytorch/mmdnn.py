@@ -32,6 +32,7 @@ MMDNN = Known(
     shaped=True,
     example="-sf pytorch -in net.py:Net -iw net.pth --inputShape 3,224,224 -df onnx -om net.onnx",
     files=_files,
+    written={"trainable": True},
     fetched={
         name: f"torchvision has it: modelyard convert torchvision.models:{name} "
         "--arg weights=DEFAULT --input image:batchx3x224x224"

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from converter.errors import ModelError, ModelyardError
 from converter.options.inputs import InputSpec, fixed_to_one, parse_inputs, with_batch
 from converter.options.request import Request
+from converter.options.resolved import keeps_layers
 from converter.runtime.session import Excerpt, Part, Parts
 from converter.runtime.worker import Worker, WorkerSession, tensor_specs
 from converter.text.words import one_line
@@ -224,6 +225,7 @@ class TorchSource(ABC):
             out=str(self._workdir / "exported.onnx"),
             outputs=self._request.outputs or None,
             states=self._request.state_as_inputs,
+            keeps_layers=keeps_layers(self._request),
         )
 
     def _example(self, inputs: list[InputSpec]) -> str | None:

@@ -44,8 +44,9 @@ def traced_there(worker: Worker, out: str, opset: int, **params: Any) -> dict[st
     try:  # ours imports its torch while theirs traces
         traced = worker.call("export", out=str(program), **params)
         answer = _translate(
-            own, worker, traced, program, inputs=traced["inputs"], out=out, opset=opset
-        )
+            own, worker, traced, program, inputs=traced["inputs"], out=out, opset=opset,
+            keeps_layers=params.get("keeps_layers", False),
+        )  # fmt: skip
     finally:
         own.close()
         program.unlink(missing_ok=True)

@@ -46,6 +46,7 @@ MMDNN = Known(
     example="-sf tensorflow -iw frozen.pb --inNodeName input --inputShape 224,224,3 \\\n"
     "      --dstNodeName prob -df onnx -om frozen.onnx",
     files=_files,
+    written={"to": ["savedmodel"]},
     fetched=fetched(
         vgg16="VGG16",
         vgg19="VGG19",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from converter.errors import UsageError
 from converter.options.inputs import InputSpec, fixed_to_one, parse_inputs, with_batch
 from converter.options.request import Request
+from converter.options.resolved import keeps_layers
 from converter.preparation.suggested import IMAGES, Suggested
 from converter.runtime.frameworks import Framework
 from converter.runtime.interpreter import interpreter
@@ -236,6 +237,7 @@ class TensorFlowSource:
             outputs=[item["name"] for item in self._loaded["outputs"]],
             opset=OPSET,
             out=str(self._workdir / "exported.onnx"),
+            keeps_layers=keeps_layers(self._request),
         )
         self._warnings += self._exported.get("warnings", ())
         return self._exported

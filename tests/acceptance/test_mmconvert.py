@@ -115,6 +115,13 @@ def test_what_cannot_be_asked_for(given: dict[str, object], says: str, hint: str
     assert hint in caught.value.hint
 
 
+def test_targets_are_called_as_their_frameworks() -> None:
+    """A target's own name is that; a framework's is what is written for it."""
+    assert mmdnn.fields_of(asked(target="TorchScript", weights="m"))["to"] == ["torchscript"]
+    found = mmdnn.fields_of(asked(target="pytorch", weights="m"))
+    assert found["to"] == ["pytorch"] and found["trainable"] is True
+
+
 def test_a_checkpoint_of_tensorflow_is_its_meta_file() -> None:
     given = {"source": "tf", "network": "a/net.ckpt.meta", "outputs": ["prob"]}
     found = mmdnn.fields_of(asked(**given, weights="a/net.ckpt"))

@@ -46,10 +46,10 @@ def batch(c: Context) -> None:
         }
         weights["num_batches_tracked"] = c.own(np.asarray(0, np.int64), "count", trains=False)
         kind = f"nn.BatchNorm{max(rank - 2, 1)}d"
-        momentum = real(1 - c.attr("momentum", 0.9))
+        momentum = real(1 - float(str(np.float32(c.attr("momentum", 0.9)))))
         c.call(
             kind, (size,), (c.arg(0),), weights, "norm",
-            eps=eps, momentum=None if momentum in ("0.1", "0.100000024") else momentum,
+            eps=eps, momentum=None if momentum == "0.1" else momentum,
             dtype=dtype_argument(c.dtype(0)),
         )  # fmt: skip
         return

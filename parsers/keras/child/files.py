@@ -13,6 +13,7 @@ import inspect
 import os
 import tempfile
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,8 @@ from ...worker.errors import WorkerError, from_user_code
 from ...worker.packages import require
 from . import archive as keras_archive
 from . import config as keras_config
+from . import kept_layers, pictures
 from . import patches as keras_patches
-from . import pictures
 from . import upgrade as keras_upgrade
 
 _KERAS_PLACES = (
@@ -177,6 +178,7 @@ def as_opened(keras: Any, model: Any, layout: str) -> Opened:
         parameters=int(model.count_params()),
         layout=layout,
         pictures=pictures.found(str(model.name), layers_of(model)),
+        kept=partial(kept_layers.kept, layers_of(model)),
         keep=model,
     )
 

@@ -296,6 +296,7 @@ class TorchBackend(FrameworkBackend):
             outputs=params.get("outputs"),
             external_from=params.get("external_from"),
             optimize=bool(params.get("optimize", True)),
+            keeps_layers=bool(params.get("keeps_layers")),
             progress=self._channel.progress,
             warnings=list(plan.warnings),
         )

@@ -63,6 +63,7 @@ class Request:
     probed: str = ""
     kept: str = ""
     ran: list[Probe] | None = None
+    keeps_layers: bool = False
     ahead: Ahead | None = None
 
     def tensors(self, sizes: dict[str, int] | None = None) -> tuple[torch.Tensor, ...]:
@@ -269,11 +270,22 @@ def _raise_if_specialized(error: Exception, request: Request, aliases: dict[str,
 
 
 def translate(
-    program: Any, specs: Sequence[Spec], names: list[str], recurrent: bool, **options: Any
+    program: Any,
+    specs: Sequence[Spec],
+    names: list[str],
+    recurrent: bool,
+    keeps_layers: bool = False,
+    **options: Any,
 ) -> Any:
     """The ONNX IR model of an exported program; `options` are torch.onnx.export's."""
 
+    table = translations.table()
     with ExitStack() as stack:
+        if keeps_layers:
+            from . import layers
+
+            stack.enter_context(layers.kept())
+            table.update(layers.TABLE)
         # Decompositions run here again; without the same settings a recurrent layer's output
         # would be labelled with the length of the example.
         _enter_tracing(stack, recurrent)
@@ -290,7 +302,7 @@ def translate(
             input_names=[spec.name for spec in specs],
             output_names=names,
             dynamic_shapes=_nested(_dynamic_shapes(specs, str)),
-            custom_translation_table=translations.table(),
+            custom_translation_table=table,
             **options,
         )
         with decompose.as_needed() as taken:
@@ -378,10 +390,15 @@ def _by_dynamo(request: Request) -> tuple[Any, list[str]]:
     program, reasons = trace(request)
     if program is None:
         return None, reasons
+    if request.keeps_layers:
+        from . import layers
+
+        layers.mark(program)
     program = _decomposed(request, program)
     names, recurrent = request.names(), is_recurrent(request.flat)
     request.progress("translating to ONNX")
-    options = {"opset_version": request.opset, "optimize": request.optimize}
+    options: dict[str, Any] = {"opset_version": request.opset, "optimize": request.optimize}
+    options["keeps_layers"] = request.keeps_layers
     if request.ahead is not None:
         try:
             with _folding(request.ahead):

@@ -62,7 +62,12 @@ def translate(params: Mapping[str, Any]) -> dict[str, Any]:
             f"{params['torch']} traced: {type(error).__name__}: {text}",
         ) from error
     specs, names = read_specs(params["inputs"]), list(params["names"])
-    options = {"opset_version": opset, "optimize": True}
+    options: dict[str, Any] = {"opset_version": opset, "optimize": True}
+    if params.get("keeps_layers"):
+        from . import layers
+
+        layers.mark(program)
+        options["keeps_layers"] = True
     try:
         model = torch_export.translate(program, specs, names, bool(params["recurrent"]), **options)
     except Exception as error:

@@ -118,6 +118,7 @@ class TensorFlowBackend(FrameworkBackend):
             out=params["out"],
             progress=self._channel.progress,
             warnings=[],
+            keeps_layers=bool(params.get("keeps_layers")),
         )
         result = tf_export.export(request)
         self._inputs = [spec.name for spec in specs]

@@ -10,7 +10,8 @@ same. Here every such error, and every node of the result that isn't ONNX, is a 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -51,6 +52,7 @@ class Request:
     out: str
     progress: Callable[[str], None]
     warnings: list[str] = field(default_factory=list)
+    keeps_layers: bool = False
     large_from: int = _LARGE_FROM
 
     def output_names(self) -> list[str]:
@@ -77,11 +79,12 @@ def export(request: Request) -> dict[str, Any]:
     tf2onnx = require("tf2onnx", "tf2onnx", "to translate the model to ONNX")
     names = request.output_names()
     opset = min(request.opset, HIGHEST_OPSET)
-    request.progress("tracing the model")
-    concrete = tf_export_graph.trace(request.opened.function, _signature(request.specs))
-    large = tf_export_graph.weight_bytes(concrete) >= request.large_from
-    request.progress("translating to ONNX")
-    proto = tf_export_graph.translate(concrete, opset, large)
+    with _layers(request):
+        request.progress("tracing the model")
+        concrete = tf_export_graph.trace(request.opened.function, _signature(request.specs))
+        large = tf_export_graph.weight_bytes(concrete) >= request.large_from
+        request.progress("translating to ONNX")
+        proto = tf_export_graph.translate(concrete, opset, large)
     model = _as_ir(proto)
     shapes = _output_shapes(request, concrete, names)
     tf_export_names.apply(model, request.specs, names, shapes)
@@ -101,6 +104,18 @@ def export(request: Request) -> dict[str, Any]:
     }
     _check(request, result, concrete)
     return result
+
+
+@contextmanager
+def _layers(request: Request) -> Iterator[None]:
+    """Has layers stay that training needs, where that is asked for."""
+    if not request.keeps_layers:
+        yield
+        return
+    from . import kept_layers
+
+    with kept_layers.kept(), request.opened.kept():
+        yield
 
 
 def _signature(specs: Sequence[Spec], sizes: dict[str, int] | None = None) -> list[Any]:

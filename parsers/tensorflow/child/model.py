@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,7 +28,8 @@ class Opened:
     the order of `outputs`; it can be traced by `tf.function` and called eagerly. Whatever it
     needs to stay alive is in `keep`. `layout` is "channels_last" or "channels_first" where the
     file says so. `parameters` counts the weights. `pictures` is what is known of how pictures
-    become the input: `images`, fields of a request, and `origin`, what says them.
+    become the input: `images`, fields of a request, and `origin`, what says them. While
+    `kept()` is open, layers that training needs are operators that a trace keeps.
     """
 
     kind: str
@@ -41,4 +43,5 @@ class Opened:
     tags: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     pictures: dict[str, Any] = field(default_factory=dict)
+    kept: Callable[[], AbstractContextManager[None]] = nullcontext
     keep: Any = None
