@@ -17,7 +17,6 @@ TENSORFLOW = Framework(
     needs=("|".join(TENSORFLOWS), "keras", "tf2onnx", "onnx", "onnx-ir"),
     own=(*TENSORFLOWS, "keras", "tf2onnx"),
     uses=("numpy", "h5py"),
-    forks=True,
 )
 
 SPECS = {

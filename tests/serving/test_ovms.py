@@ -13,7 +13,7 @@ from tests.acceptance.cli import command, written
 
 pytest.importorskip("openvino", reason="openvino isn't installed")
 
-from emitters.openvino.engine import core
+from emitters.openvino.engine import SETTINGS, core
 
 NET = """net (float[batch, 4] x, float[batch, 4] z) => (float[batch, 3] y, float[batch, 4] s) {
     s = Add(x, z) y = MatMul(s, w) }"""
@@ -35,6 +35,7 @@ def test_its_engine_runs_what_the_configuration_names(tmp_path: Path) -> None:
     assert config["model_version_policy"] == {"specific": {"versions": [3]}}
     model = folder / config["base_path"] / "3" / "model.xml"
     settings = config["plugin_config"]
+    assert SETTINGS.items() <= settings.items()
     compiled = core().compile_model(model, config["target_device"], settings)
     assert compiled.get_property("NUM_STREAMS") == 2
     facts = json.loads((folder / "modelyard.json").read_text())

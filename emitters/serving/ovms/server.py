@@ -12,7 +12,6 @@ from typing import Any
 
 from converter.ir.model import Model
 from converter.protocols.server import MODELS, ServedBy
-from emitters.openvino.engine import SETTINGS
 from emitters.packaging import Readme, Wire
 from emitters.serving.files import facts_of, model_files, place_artifact
 from emitters.serving.ovms.spec import SPECS
@@ -20,6 +19,9 @@ from emitters.serving.python.served import Served
 from emitters.serving.versioned import VersionedServer
 
 CONFIG, IMAGE = "config.json", "openvino/model_server:2026.2"
+
+_HINTS = {"INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY"}
+"""As the target openvino compiles what it checks: without the first, products are in bfloat16."""
 
 _NOT_RUN = "OpenVINO Model Server hasn't run here; its engine has, on the same files and settings"
 
@@ -91,7 +93,7 @@ class OvmsServer(VersionedServer, spec=SPECS["ovms"]):
 
 def config_of(served: Served) -> dict[str, Any]:
     """``config.json``: one model, and the version that was written."""
-    settings = {**SETTINGS, "NUM_STREAMS": str(served.request.instances)}
+    settings = {**_HINTS, "NUM_STREAMS": str(served.request.instances)}
     model = {
         "name": served.name,
         "base_path": ".",
