@@ -116,6 +116,15 @@ WAYS = (
     Way("server prepares: the package, tuned", "tuned", CLIENT),
 )
 
+LADDER = (
+    ("client prepares, one caller", CLIENT, 1, "17.9 ms"),
+    ("server prepares, one caller", WAYS[1], 1, "13.4 ms"),
+    ("two workers, four callers", WAYS[5], 4, "6.9 ms, with workers 3.5 ms"),
+    ("one worker and dynamic batching, four callers", WAYS[1], 4, "+257%, batches of 8"),
+    ("tuned, four callers", WAYS[6], 4, "-"),
+)
+"""A step, its way, its callers, and what published reports of other servers say of it."""
+
 PACKAGES: Mapping[str, Sequence[str]] = {
     NAME: (),
     "alone": ("--no-dynamic-batching",),
@@ -223,6 +232,15 @@ all ways take turns, of ratios within a round; callers are processes of their ow
 
 Tuned by `modelyard tune --files`, for {most} callers: {tuned}.
 
+The same as a ladder, beside what published reports say of other models on servers with GPUs:
+
+| step | theirs | ours, ms a photo | to the first step |
+|---|---|---|---|
+{ladder}
+
+Theirs gain where the device waits for what prepares. Here preparation and model share two cores, which the first step
+keeps busy already: workers take them from the model, and what is left to gain comes with larger batches and fewer threads.
+
 The client's own preparation is that of the same dynamic batching. Where joining requests costs more than it gives,
 as on these two cores, `--no-dynamic-batching` is the better choice: measure where you serve.
 
@@ -239,6 +257,7 @@ as on these two cores, `--no-dynamic-batching` is the better choice: measure whe
 def main(rounds: int, seconds: float, minutes: float, dry: bool) -> None:
     """Measures, prints, writes."""
     start, rows = time.monotonic(), list[str]()
+    medians: dict[tuple[Way, int], Seen] = {}
     (ROOT / "build").mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=ROOT / "build", prefix="bench-") as folder:
         bench = Bench(Path(folder), seconds)
@@ -252,6 +271,7 @@ def main(rounds: int, seconds: float, minutes: float, dry: bool) -> None:
                 for _ in range(rounds):
                     for way, found in seen.items():
                         found.append(bench.ask(way, callers, place, served.running.pid))
+                medians |= {(way, callers): median(found) for way, found in seen.items()}
                 rows += list(table(callers, seen))
                 print("\n".join(rows[-len(WAYS) :]), flush=True)
     machine = describe_machine()
@@ -259,7 +279,7 @@ def main(rounds: int, seconds: float, minutes: float, dry: bool) -> None:
     text = TEXT.format(
         minutes=(time.monotonic() - start) / 60, width=SIZE[0], height=SIZE[1], kb=kb,
         seconds=seconds, most=max(CALLERS), tuned=tuned, rounds=rounds, rows="\n".join(rows),
-        machine=said,
+        machine=said, ladder="\n".join(ladder({key: seen.rate for key, seen in medians.items()})),
         server=REQUIREMENTS[0].replace("==", " "),
     )  # fmt: skip
     if dry:
@@ -279,6 +299,14 @@ def table(callers: int, seen: Mapping[Way, Sequence[Seen]]) -> Iterator[str]:
             f"| {way.title} | {callers} | {item.rate:.1f} | x{ratio:.2f} | {item.server:.1f} | "
             f"{item.client:.1f} | {used:.0%} |"
         )
+
+
+def ladder(rates: Mapping[tuple[Way, int], float]) -> Iterator[str]:
+    """A row for each step of :data:`LADDER`, from requests a second by way and callers."""
+    first = rates[LADDER[0][1], LADDER[0][2]]
+    for step, way, callers, theirs in LADDER:
+        rate = rates[way, callers]
+        yield f"| {step} | {theirs} | {1e3 / rate:.1f} | x{rate / first:.2f} |"
 
 
 if __name__ == "__main__":
