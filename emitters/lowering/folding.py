@@ -19,9 +19,7 @@ from converter.ir.equal_sizes import name_equal_sizes, name_unknown
 from converter.ir.facts import RANDOM
 from converter.ir.inference import infer
 from converter.runtime.ort import OrtSession
-from emitters.lowering.loops import settle_loops
 from emitters.lowering.resized import name_resized
-from emitters.lowering.subgraphs import bring_constants_in, take_known_branches
 
 Array = np.ndarray[Any, Any]
 
@@ -37,13 +35,28 @@ def fold_constants(model: onnx_ir.Model) -> None:
     Q and DQ of constants stay: they say what integers stand for.
     """
     LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
-    bring_constants_in(model)
-    fold_rounds(model)
-    if settle_loops(model):
+    if _has_bodies(model):
+        _fold_with_bodies(model)
+    else:
         fold_rounds(model)
     name_unknown(model)
     name_resized(model)
     name_equal_sizes(model)
+
+
+def _has_bodies(model: onnx_ir.Model) -> bool:
+    """Whether there is an If, a Loop or a Scan."""
+    return any(graph is not model.graph for graph in model.graphs())
+
+
+def _fold_with_bodies(model: onnx_ir.Model) -> None:
+    from emitters.lowering.loops import settle_loops
+    from emitters.lowering.subgraphs import bring_constants_in
+
+    bring_constants_in(model)
+    fold_rounds(model)
+    if settle_loops(model):
+        fold_rounds(model)
 
 
 def fold_rounds(model: onnx_ir.Model, *, branches: bool = True) -> None:
@@ -51,10 +64,16 @@ def fold_rounds(model: onnx_ir.Model, *, branches: bool = True) -> None:
     for _ in range(_ROUNDS):
         fill_in(model)
         folded = [_fold(node, model, graph) for graph in model.graphs() for node in graph]
-        taken = branches and take_known_branches(model)
+        taken = branches and _has_bodies(model) and _take_known_branches(model)
         if not taken and not any(folded):
             return
     fill_in(model)
+
+
+def _take_known_branches(model: onnx_ir.Model) -> bool:
+    from emitters.lowering.subgraphs import take_known_branches
+
+    return take_known_branches(model)
 
 
 def fill_in(model: onnx_ir.Model) -> None:

@@ -13,7 +13,6 @@ from converter.check.shipping import Shipped
 from converter.ir.model import TensorSpec
 from converter.options.request import Request
 from converter.preparation.declared import tops_of
-from emitters.packaging.clients import write_clients
 from emitters.packaging.facts import Device, Wire
 from emitters.packaging.photos import preparation_of
 from emitters.packaging.readme import Readme, curl, write_readme
@@ -85,6 +84,8 @@ class Package:
         clients: list[tuple[str, str]] = []
         texts: dict[str, Any] = {}
         if isinstance(self.runs, Wire):
+            from emitters.packaging.clients import write_clients  # of servers' packages alone
+
             one = len(self.inputs) == 1 and shipped.of_images
             photo = preparation_of(self.inputs[0], self.request) if one else None
             texts = texts_of(self.inputs, shipped.texts)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx_ir
@@ -14,14 +15,16 @@ import onnx_ir
 from converter.ir.equal_sizes import computed
 from converter.ir.refused import Refused
 from converter.passes.legalize.builder import dims
-from converter.passes.legalize.resize_plan import Asked, Axis, asked_of, axes_of, known_extent
-from converter.passes.legalize.resize_reference import Along, indices_of
-from converter.passes.legalize.resize_rules import Rule, nearest, originals
 from emitters.lowering.channels_last import CHANNELS_LAST
 from emitters.tflite import build
 from emitters.tflite.context import QUANT, Context, strided
 from emitters.tflite.graph import Array, DataType, Tensor, known
 from emitters.tflite.registry import lowers
+
+if TYPE_CHECKING:
+    from converter.passes.legalize.resize_plan import Asked, Axis
+    from converter.passes.legalize.resize_reference import Along
+    from converter.passes.legalize.resize_rules import Rule
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,8 @@ def is_native(node: onnx_ir.Node) -> bool:
 
 
 def _native(node: onnx_ir.Node) -> tuple[Native, Asked, list[Axis]] | None:
+    from converter.passes.legalize.resize_plan import asked_of, axes_of
+
     x, output = node.inputs[0], node.outputs[0]
     if x is None or x.shape is None or output.shape is None or len(x.shape) != 4:
         return None
@@ -89,6 +94,8 @@ def _kept(asked: Asked, before: Sequence[Dim], after: Sequence[Dim]) -> list[Dim
 
 def _same(asked: Asked, native: Native, axis: Axis) -> bool:
     """Whether an operator samples an axis where the rule does, for all sizes that it can have."""
+    from converter.passes.legalize.resize_reference import indices_of
+
     if axis.scale is None and asked.scales is not None:
         return False  # anything between out / size and (out + 1) / size
     along = axis.known
@@ -118,6 +125,9 @@ def native_places(native: Native, size: int, out: int) -> Array:
 
 def same_places(rule: Rule, native: Native, along: Along) -> bool:
     """Whether TFLite's operator samples a known axis where the rule does."""
+    from converter.passes.legalize.resize_plan import known_extent
+    from converter.passes.legalize.resize_rules import nearest, originals
+
     axis, theirs = known_extent(along), native_places(native, along.size, along.out)
     where = originals(rule, axis)
     if rule.mode == "nearest":
