@@ -140,12 +140,19 @@ class Keywords(TypedDict, total=False):
     ort_optimization: Literal["basic", "extended", "all"]
     reduce_range: bool
     task: Text | None
+    registry: Text | None
+    base_image: Text | None
+    model_from: Text
+    replicas: Text | int | Sequence[int]
+    memory_limit: int | None
+    canary: int | None
     metadata: Mapping[str, str]
     coreml_target: Literal["iOS15", "iOS16", "iOS17", "iOS18", "iOS26"]
     compute_units: Literal["all", "cpu-and-ne", "cpu-and-gpu", "cpu-only"] | None
     coreml_shapes: Text | Sequence[Text]
     coreml_images: Text | Sequence[Text]
     coreml_classifier: bool
+    trainable: bool
     dry_run: bool
     offline: bool
     cache: bool
