@@ -51,7 +51,7 @@ def open_file(
         request: Its threads count.
         xnnpack: Whether the XNNPACK delegate takes what it can, as LiteRT has it by default.
         again: Whether the last session on the same file may go on, as it was left.
-        frugal: Whether a large file's packed weights lie in a file, where LiteRT can do that.
+        frugal: Whether a large file's packed weights lie in a file, where all sizes are fixed.
 
     Raises:
         ModelError: LiteRT refuses the file.
@@ -82,7 +82,7 @@ class LiteRTSession:
         signature = signature_of(path)
         self.inputs, self.outputs = signature["inputs"], signature["outputs"]
         self._count = signature["operators"]
-        cached = frugal and xnnpack and self._large and _is_reckoned(self.inputs, self.outputs)
+        cached = frugal and xnnpack and self._large and _is_fixed((*self.inputs, *self.outputs))
         self._call(
             "load",
             file=str(path.absolute()),  # the process may be one that began in another folder
@@ -183,11 +183,11 @@ def signature_of(path: Path) -> dict[str, Any]:
     return found
 
 
-def _is_reckoned(inputs: Iterable[TensorSpec], outputs: Iterable[TensorSpec]) -> bool:
-    """Whether the shapes of outputs are known from those of inputs, and no type is text."""
-    known = {dim for spec in inputs for dim in spec.shape or ()}
-    free = {dim for spec in outputs for dim in spec.shape or () if isinstance(dim, str)}
-    return free <= known and all(spec.dtype != "string" for spec in (*inputs, *outputs))
+def _is_fixed(specs: Iterable[TensorSpec]) -> bool:
+    """Whether no size is free and no type is text. LiteRT's compiled models crash where a size isn't
+    the file's (2.3: double free, or a segmentation fault at the next run)."""
+    fixed = all(isinstance(dim, int) for spec in specs for dim in spec.shape or ("rank",))
+    return fixed and all(spec.dtype != "string" for spec in specs)
 
 
 def _borders(model: Any) -> dict[str, list[tuple[str, int]]]:

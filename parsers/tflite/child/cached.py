@@ -22,16 +22,17 @@ class CachedRunner(Runner):
     """As a compiled model where LiteRT can, else as any other runner.
 
     Args:
-        entry: Of the first subgraph; the shapes of its outputs follow from those of its inputs.
+        entry: Of the first subgraph, whose sizes are all fixed.
         threads: Of a run.
     """
 
     def __init__(self, entry: Entry, threads: int) -> None:
         self._given = entry, threads
         self._model: Any = None
-        self._sizes: list[tuple[int, ...]] = []
         try:
             self._model, self._key, self._names = self._opened()
+            self._taken = self._model.create_input_buffers(0)
+            self._made = self._model.create_output_buffers(0)
         except _REFUSES:
             self._leave()
 
@@ -76,15 +77,11 @@ class CachedRunner(Runner):
     def _run_compiled(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
         import numpy as np
 
-        arrays = [np.ascontiguousarray(feeds[name]) for name in self._names["inputs"]]
-        sizes = [array.shape for array in arrays]
-        if sizes != self._sizes:
-            for place, size in enumerate(sizes):
-                self._model.resize_input_tensor(place, size, strict=False)
-            self._taken = self._model.create_input_buffers(0)
-            self._made = self._model.create_output_buffers(0)
-            self._sizes = sizes
-        for buffer, array in zip(self._taken, arrays, strict=True):
+        taken = self._model.get_input_tensor_details(self._key)
+        for name, buffer in zip(self._names["inputs"], self._taken, strict=True):
+            array = np.ascontiguousarray(feeds[name])
+            if array.shape != tuple(taken[name]["shape"]):
+                raise ValueError(f"{name} has other sizes than the file's")
             buffer.write(array.reshape(-1).view(np.int8))  # bytes: it has no name for all types
         self._model.run_by_index(0, self._taken, self._made)
         details = self._model.get_output_tensor_details(self._key)
