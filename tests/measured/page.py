@@ -105,6 +105,7 @@ def tiers(tests: dict[str, Test], sessions: Sequence[dict[str, Any]]) -> list[st
         for test in tests.values()
     )
     walls = " and ".join(f"{one['wall'] / 60:.1f}" for one in sessions)
+    mended = [test for test in tests.values() if test.mended and not test.failed]
     return [
         table(("tier", "protects", "tests", "of them alone", "minutes"), rows),
         f"Minutes are the sum of the tests' own. The run took {walls} minutes (on "
@@ -115,6 +116,7 @@ def tiers(tests: dict[str, Test], sessions: Sequence[dict[str, Any]]) -> list[st
             if SHARE > 1
             else ""
         )
+        + (f"; {len(mended)} that passed failed at first, and ran again after mends" * bool(mended))
         + "".join(f"\n- `{test.name}`" for test in tests.values() if test.failed),
     ]
 

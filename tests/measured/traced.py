@@ -36,6 +36,8 @@ class Test:
         marks: Which of ``slow``, ``smoke`` and ``alone`` it has.
         failed: Whether any of these failed.
         skipped: Whether it was skipped.
+        session: The last of the record's sessions that ran it, from 0; the rest is of that.
+        mended: Whether it failed in an earlier one.
     """
 
     name: str
@@ -43,6 +45,8 @@ class Test:
     marks: list[str] = field(default_factory=list)
     failed: bool = False
     skipped: bool = False
+    session: int = 0
+    mended: bool = False
 
     @property
     def tier(self) -> str:
@@ -59,7 +63,11 @@ def recorded(path: Path) -> tuple[dict[str, Test], list[dict[str, Any]]]:
         if "wall" in facts:
             sessions.append(facts)
             continue
-        test = tests.setdefault(facts["test"], Test(facts["test"], marks=facts["marks"]))
+        name, session = facts["test"], len(sessions)
+        test = tests.setdefault(name, Test(name, marks=facts["marks"], session=session))
+        if test.session < session:  # it ran again
+            mended = test.mended or test.failed
+            test = tests[name] = Test(name, marks=test.marks, session=session, mended=mended)
         test.seconds += facts["seconds"]
         test.failed |= facts["said"] == "failed"
         test.skipped |= facts["said"] == "skipped"
