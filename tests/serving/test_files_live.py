@@ -372,7 +372,9 @@ def test_a_network_of_the_catalogue(tmp_path: Path) -> None:
             for file, known in zip(files, right, strict=True):
                 line = ("-H", header, "--data-binary", f"@{file}", url)
                 done = subprocess.run(["curl", "-sf", *line], capture_output=True, check=True)
-                assert_same(json.loads(done.stdout.splitlines()[-1]), known)
+                lines = done.stdout.splitlines()  # Triton's own header stands before the answer
+                said = lines[-1] if name == "triton" else done.stdout
+                assert_same(json.loads(said), known)
     usage = tmp_path / "out/tflite/fp32/usage.py"
     for file, known in zip(files, right, strict=True):
         line = [sys.executable, str(usage), str(file)]
