@@ -238,9 +238,10 @@ def _open_artifact(found: Found, work: Work, dims: Mapping[str, int]) -> tuple[S
     made = Artifact(emitter.name, request.precision[0], path, [path])
     real = takes_integers(request, request.precision[0])
     with reading(path.name):
-        session: Session = Fed(emitter.open(made, request), real=real)
+        opened = emitter.open(made, request)
+    session: Session = Fed(opened, real=real)
     if request.prepare == "graph":
-        from converter.pipeline.staged import followed
+        from converter.pipeline.staged import followed, know_files
 
         request = left_of(request, work.opened.read)
         session = followed(session, work.opened.read)
@@ -260,6 +261,8 @@ def _open_artifact(found: Found, work: Work, dims: Mapping[str, int]) -> tuple[S
             tokenize=work.opened.tokenize,
         )
         samples.validate()
+        if request.prepare == "graph":
+            know_files(opened, samples)
     except UsageError as error:
         if any(spec.dtype in NARROW for spec in inputs):
             error.hint += f" {_IO_DTYPE}" if error.hint else _IO_DTYPE

@@ -139,6 +139,7 @@ class Keywords(TypedDict, total=False):
     submodule: Text | None
     ort_optimization: Literal["basic", "extended", "all"]
     reduce_range: bool
+    ort_extensions: bool
     task: Text | None
     registry: Text | None
     base_image: Text | None

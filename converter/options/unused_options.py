@@ -50,6 +50,7 @@ CONDITIONS: Mapping[str, Condition] = {
         "for palettized",
     ),
     "search": (_searches, "no --min-cosine or --max-drop below fp32"),
+    "in_graph": (lambda r: r.prepare == "graph", "no --prepare graph"),
     "prepares": (lambda r: r.prepare != "server" or r.serve, "no --serve"),
     "images": (lambda r: True, "the samples aren't images"),
 }

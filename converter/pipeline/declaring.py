@@ -11,7 +11,14 @@ from converter.options.request import Request
 from converter.options.resolved import tells_of_images
 from converter.pipeline.work import sized
 from converter.preparation.answers import Boxes, Classes, Meaning
-from converter.preparation.declared import IN_GRAPH, Declaration, classes_of, sentence_of
+from converter.preparation.declared import (
+    DECODED,
+    IN_GRAPH,
+    Declaration,
+    classes_of,
+    file_name,
+    sentence_of,
+)
 from converter.preparation.inputs import Picture, Prepare, Sound, State
 from converter.preparation.suggested import DECLARED, IMAGES, Suggested, row_of, shaped
 from converter.preparation.written import filled
@@ -140,7 +147,16 @@ def _left(model: Model, samples: Samples) -> Declaration:
         else item
         for item in known.answer
     )
-    return known.model_copy(update={"answer": answer})
+    prepare = known.prepare
+    if model.source[IN_GRAPH].get("decoded"):
+        prepare = tuple(_as_file(i) if isinstance(i, Picture | Sound) else i for i in prepare)
+    return known.model_copy(update={"answer": answer, "prepare": prepare})
+
+
+def _as_file(item: Picture | Sound) -> Picture | Sound:
+    """A picture or sound that the graph decodes itself."""
+    update = {"input": file_name(item.input), "fused": (DECODED, *item.fused)}
+    return item.model_copy(update=update)
 
 
 def declared_before(request: Request, model: Model) -> Declaration:

@@ -9,7 +9,7 @@ decoded picture to the answer with the source's pipeline.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from converter.errors import UsageError
@@ -25,7 +25,7 @@ from converter.preparation.answers import (
     Meant,
     Spelled,
 )
-from converter.preparation.declared import IN_GRAPH, Declaration
+from converter.preparation.declared import DECODED, IN_GRAPH, Declaration
 from converter.preparation.inputs import Picture, Sound
 from converter.protocols.wrapped import WrappedSource
 
@@ -52,6 +52,13 @@ _OUTSIDE = {
 }
 
 
+_REFUSED = {
+    "picture": "turning pictures upright (EXIF): files that are to be turned are refused",
+    "sound": "resampling sounds: files of another rate are refused",
+}
+"""What isn't done where the graph decodes."""
+
+
 _DRAWN = {"masks": "making PNGs of masks", "text": "joining letters"}
 """What is left of answers that operators make."""
 
@@ -71,12 +78,14 @@ class InGraph:
         input: The source's input that a picture becomes, or a sound's spectrum; None where none
             does.
         whole: Whether pictures of any size come in.
+        decoded: The targets whose files decode them.
     """
 
     before: Declaration
     after: Declaration
     input: TensorSpec | None
     whole: bool
+    decoded: tuple[str, ...] = ()
 
     def noted(self) -> dict[str, Any]:
         """As JSON."""
@@ -85,6 +94,7 @@ class InGraph:
             "after": self.after.model_dump(mode="json"),
             "input": vars(self.input) if self.input else None,
             "whole": self.whole,
+            "decoded": list(self.decoded),
         }
 
     @classmethod
@@ -100,6 +110,7 @@ class InGraph:
             Declaration.model_validate(said["after"]),
             TensorSpec(**{**given, "shape": shape}) if given else None,
             said["whole"],
+            tuple(said.get("decoded", ())),
         )
 
     @property
@@ -116,8 +127,13 @@ class InGraph:
     def told(self) -> list[str]:
         """What the graph does, and what stays outside, a line each."""
         able = (*self.after.prepare, *self.after.answer)
-        fused = {item.kind: item.fused for item in able if isinstance(item, _ABLE) and item.fused}
+        fused: dict[str, tuple[str, ...]] = {}
+        fused |= {item.kind: item.fused for item in able if isinstance(item, _ABLE) and item.fused}
         outside = [_OUTSIDE[item.kind] for item in self.after.prepare]
+        if self.decoded:
+            kind = "picture" if self.picture is not None else "sound"
+            fused[kind] = (DECODED, *fused.get(kind, ()))
+            outside[outside.index(_OUTSIDE[kind])] = _REFUSED[kind]
         if self.picture is not None and not self.whole:
             outside.append("resizing and cutting them to the model's size")
         rest = (item for item in self.after.answer if not _is_able(item))
@@ -138,15 +154,18 @@ class InGraphSource(WrappedSource):
         source: The source.
         request: What was asked for.
         whole: Whether all targets resize pictures of any size.
+        decoded: The targets that are asked to decode them.
 
     Attributes:
         known: What was put there, be it by an earlier run whose model is used again; None before
             that is known.
     """
 
-    def __init__(self, source: Source, request: Request, whole: bool) -> None:
+    def __init__(
+        self, source: Source, request: Request, whole: bool, decoded: Sequence[str] = ()
+    ) -> None:
         super().__init__(source)
-        self._request, self._whole = request, whole
+        self._request, self._whole, self._decoded = request, whole, decoded
         self.known: InGraph | None = None
 
     @property
@@ -161,7 +180,11 @@ class InGraphSource(WrappedSource):
             UsageError: Nothing is declared, or operators can't do it.
         """
         model = super().parse()
-        self.known = put_in_graph(model, self._request, whole=self._whole)
+        self.known = known = put_in_graph(model, self._request, whole=self._whole)
+        if self._decoded:
+            _require_decodable(known, self._request, self._decoded)
+            self.known = known = replace(known, decoded=tuple(self._decoded))
+            model.source[IN_GRAPH] = known.noted()
         return model
 
     def read(self, model: Model) -> None:
@@ -227,6 +250,39 @@ def put_in_graph(model: Model, request: Request, *, whole: bool) -> InGraph:
         known = dict(zip(sides[-2:], sizes, strict=True))
         model.source[SIZES] = {**model.source.get(SIZES, {}), **known}
     return made
+
+
+def _require_decodable(known: InGraph, request: Request, targets: Sequence[str]) -> None:
+    """Refuses what a graph doesn't decode.
+
+    Raises:
+        UsageError: It says what.
+    """
+    picture, shape = known.picture, (known.input and known.input.shape) or ()
+    others = [name for name in request.to if name not in targets]
+    kinds = ", ".join(item.kind for item in known.before.prepare)
+    why = ""
+    if others:
+        why = f"{', '.join(others)} has no operators that decode files"
+    elif picture is None and known.sound is None:
+        why = f"pictures and sounds with a spectrum are decoded, and {kinds or 'none'} is declared"
+    elif known.sound is not None and (known.sound.hop or known.sound.normalize):
+        why = "a sound is one window, and neither cut into several (hop) nor normalized as a whole"
+    elif picture is not None and len(picture.mean) != 3:
+        why = f"what is decoded is RGB, and the model takes {picture.color}"
+    elif picture is not None and not known.whole:
+        why = "pictures of any size are decoded, and an answer's place needs the model's size"
+    elif len(shape) > 2 and isinstance(shape[0], int) and shape[0] > 1:
+        why = f"a run takes one file, and the model {shape[0]}"
+    elif max(request.bench_batches, default=1) > 1:
+        why = "a run takes one file, and --bench-batch asks for more"
+    elif request.serve:
+        why = "no server here loads what decodes: a damaged JPEG would end its process"
+    if why:
+        raise UsageError(
+            f"--ort-extensions: {why}",
+            hint="Leave it out: stages outside of the graph decode files.",
+        )
 
 
 def _shape_of(model: Model, picture: Picture | None) -> tuple[int | str, ...]:

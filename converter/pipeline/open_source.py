@@ -80,9 +80,10 @@ class OpenSource:
         if self._request.prepare == "graph":
             from converter.pipeline.in_graph import InGraphSource
 
-            emitters = (plugins.load("emitters", target) for target in self._request.to)
+            emitters = [plugins.load("emitters", target) for target in self._request.to]
             whole = all(emitter.resizes for emitter in emitters)
-            source = self._in_graph = InGraphSource(source, self._request, whole)
+            decoded = [item.name for item in emitters if item.decodes(self._request)]
+            source = self._in_graph = InGraphSource(source, self._request, whole, decoded)
         return source
 
     def while_reading(self) -> AbstractContextManager[None]:

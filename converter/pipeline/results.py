@@ -17,7 +17,7 @@ from converter.files.digest import file_digest
 from converter.files.output_guard import NAME, REPORT, STEPS
 from converter.ir.edit import count_of
 from converter.ir.listing import ModelListing
-from converter.ir.model import Model, PassRecord
+from converter.ir.model import Model, PassRecord, TensorSpec
 from converter.machine import describe_machine
 from converter.options.parts import Whole, named
 from converter.options.request import Request
@@ -82,6 +82,8 @@ _SHOWN_ELSEWHERE = {
     "nodes",
     "decisions",
     "assumes",
+    "takes",
+    "gives",
     "without",
     "interface",
 }
@@ -451,10 +453,16 @@ def _samples(outcome: Outcome) -> SamplesReport | None:
     return SamplesReport.of(samples, probed=outcome.work.request.probes)
 
 
+def _own(artifact: Artifact, which: str) -> tuple[TensorSpec, ...]:
+    """Its inputs or outputs, where they are other than the model's."""
+    return tuple(TensorSpec(**spec) for spec in artifact.details.get(which, ()))
+
+
 def _artifact(outcome: Outcome, step: Step, artifact: Artifact) -> ArtifactReport:
     work, run = outcome.work, outcome.run
     before: Made = run.result("parse")
     after: Made | Quantized = run.result(step.model)
+    outputs = _own(artifact, "gives") or after.model.outputs
     made = ArtifactReport(
         part=work.part,
         target=artifact.target,
@@ -468,8 +476,8 @@ def _artifact(outcome: Outcome, step: Step, artifact: Artifact) -> ArtifactRepor
         nodes_after=after.model.node_count(),
         transposes_before=count_of(before.model.graph, "Transpose"),
         transposes_after=count_of(after.model.graph, "Transpose"),
-        inputs=interfaces(after.model.inputs),
-        outputs=interfaces([s for s in after.model.outputs if s.name not in artifact.left_out]),
+        inputs=interfaces(_own(artifact, "takes") or after.model.inputs),
+        outputs=interfaces([s for s in outputs if s.name not in artifact.left_out]),
         gates=gates_of(outcome, step, artifact),
         details={k: v for k, v in artifact.details.items() if k not in _SHOWN_ELSEWHERE},
     )

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from converter.ir.model import Model
     from converter.runtime.session import Arrays, Session
+    from converter.samples import Samples
 
     Array = np.ndarray[Any, Any]
 
@@ -186,6 +187,12 @@ def _placed(
         made = [placed_points(item, *pair) for pair in zip(rows, where, strict=True)]
         return {name: np.stack(made).astype(np.float32).reshape(values.shape)}
     return {}
+
+
+def know_files(session: Any, samples: Samples) -> None:
+    """Tells a session that takes files which ones samples were made of."""
+    if hasattr(session, "know"):
+        session.know(samples)
 
 
 def followed(session: Session, model: Model) -> Session:

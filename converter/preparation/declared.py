@@ -26,8 +26,16 @@ IN_GRAPH = "in_graph"
 
 NAMES = ("/prepare/", "/answer/")
 
+DECODED = "decode"
+"""A step of a picture's that a graph does: it takes the file, as :func:`file_name`."""
+
 _OF = {"tokens": "ids", "mask": "attention_mask", "segments": "type_ids"}
 """What of an ``Encoding`` of a tokenizer's an input takes, by what the input means."""
+
+
+def file_name(name: str) -> str:
+    """The input that takes a file in the place of another's pixels."""
+    return f"{name}_file"
 
 
 class Limits(Data):

@@ -40,9 +40,9 @@ from converter.preparation.staged.base import (
 from converter.preparation.staged.boxes import boxes, regions
 from converter.preparation.staged.classes import classes, embedding, numbers, text
 from converter.preparation.staged.masks import keypoints, masks
-from converter.preparation.staged.pictures import MOST_PIXELS, read_picture, value_table
+from converter.preparation.staged.pictures import MOST_PIXELS, encoded, read_picture, value_table
 from converter.preparation.staged.series import segments, series
-from converter.preparation.staged.sounds import framed, read_sound, spectra
+from converter.preparation.staged.sounds import encoded_sound, framed, read_sound, spectra
 from converter.preparation.staged.steps import Steps
 from converter.preparation.staged.texts import read_rows, text_item, tokenizer_of
 
@@ -260,10 +260,16 @@ class Stages:
     def _picture(self, known: Known, item: Item) -> tuple[Arrays, Seen]:
         file = BytesIO(item.data) if isinstance(item.data, bytes) else item.data
         most = self._limits.get("pixels", MOST_PIXELS)
-        array, seen = read_picture(known, file, item.name, self._tables[known["input"]], most)
+        if "decode" in known.get("fused", ()):
+            array, seen = encoded(file, item.name, most)
+        else:
+            array, seen = read_picture(known, file, item.name, self._tables[known["input"]], most)
         return {known["input"]: array[np.newaxis]}, seen
 
     def _sound(self, known: Known, item: Item) -> tuple[Arrays, Seen]:
+        if "decode" in known.get("fused", ()):
+            data, seconds = encoded_sound(known, item.data, item.name, self._limits.get("seconds"))
+            return {known["input"]: data[np.newaxis]}, Seen(seconds=seconds)
         wave, seconds = read_sound(known, item.data, item.name, self._limits.get("seconds"))
         array, feeds = framed(known, wave), {}
         if known.get("spectrum"):

@@ -129,6 +129,11 @@ class Emitter(ABC):
         """Its int8 for a request: :attr:`scheme`, where no option chooses another."""
         return self.scheme
 
+    def decodes(self, request: Request) -> bool:
+        """Whether its files are asked to take a picture's file in the place of pixels
+        (:data:`converter.preparation.declared.DECODED`)."""
+        return False
+
     def has_grouped_tables(self, request: Request) -> bool:
         """Whether palettized weights may have a table for each group of channels."""
         return True

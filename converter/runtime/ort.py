@@ -80,6 +80,9 @@ UNSIGNED = {
 _NOWHERE = 1 << 60
 """Where in a file nothing is."""
 
+_EXTENSIONS = ("com.microsoft.extensions:", "ai.onnx.contrib:")
+"""What ONNX Runtime's words have where an operator of onnxruntime-extensions isn't registered."""
+
 _FOLDER = "session.model_external_initializers_file_folder_path"
 
 _SOURCE_POSITION = re.compile(r"\S+\.(?:cc|h):\d+ (?:[\w:~<>]+\(.*?\) |\w+ (?=[A-Z]))?")
@@ -186,6 +189,14 @@ class OrtSession:
         try:
             if not isinstance(model, onnx_ir.Model):
                 what = str(model) if isinstance(model, Path) else model
+                try:
+                    return ort_gpu.open_session(what, options, providers, without)
+                except Exception as error:
+                    if not any(name in str(error) for name in _EXTENSIONS):
+                        raise
+                from converter.runtime.ort_extensions import register  # of the few that need it
+
+                register(options)
                 return ort_gpu.open_session(what, options, providers, without)
             with _written_down(model, options, lent) as what:
                 return ort_gpu.open_session(what, options, providers, without)

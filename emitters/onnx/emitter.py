@@ -18,12 +18,13 @@ from converter.ir.edit import is_constant, weights_first
 from converter.ir.model import Model
 from converter.options.request import Request
 from converter.precision.int8.scheme import ONNXRUNTIME_CPU, Scheme
+from converter.preparation.declared import IN_GRAPH
 from converter.protocols.emitter import Artifact, Emitter
 from converter.runtime.session import Session
 from emitters.onnx.kernels import FasterKernels, faster
 from emitters.onnx.pads import keep_pads
 from emitters.onnx.products import ends, keep_products
-from emitters.onnx.request import assumed, scheme_of
+from emitters.onnx.request import FILE, OnnxRequest, assumed, scheme_of
 from emitters.onnx.spec import SPECS
 from emitters.onnx.tied import keep_tied
 
@@ -52,6 +53,15 @@ class OnnxEmitter(Emitter, spec=SPECS["onnx"]):
 
     def int8(self, request: Request) -> Scheme:
         return scheme_of(request)
+
+    def decodes(self, request: Request) -> bool:
+        """Whether onnxruntime-extensions decodes; raises DependencyError where it isn't there."""
+        if not request.of(OnnxRequest).ort_extensions:
+            return False
+        from converter.runtime.ort_extensions import require_extensions
+
+        require_extensions()
+        return True
 
     def unsupported(
         self, model: Model, request: Request, *, simplified: bool = True
@@ -105,6 +115,13 @@ class OnnxEmitter(Emitter, spec=SPECS["onnx"]):
             model = replace(model, graph=model.legalized.graph)
         safe = _weights_first(keep_tied(keep_products(keep_pads(model))))
         files = safe.save(folder / FILE_NAME, external=request.external_data or None)
+        crashes = holds_halves(safe.graph) and ends(files[0], mapped=_is_large(files))
+        decoded = model.source.get(IN_GRAPH, {}).get("decoded", ())
+        if decoded:
+            from emitters.onnx.decoding import decoding
+
+            safe = decoding(safe)
+            files = safe.save(folder / FILE_NAME, external=request.external_data or None)
         details = {
             "bytes": sum(file.stat().st_size for file in files),
             "sha256": {file.name: file_digest(file) for file in files},
@@ -112,9 +129,16 @@ class OnnxEmitter(Emitter, spec=SPECS["onnx"]):
             "ir_version": model.graph.ir_version,
             "nodes": model.node_count(),
         }
-        if assumes := assumed(safe):
+        assumes = assumed(safe)
+        if decoded:
+            from emitters.onnx.decoding import assumed_of
+
+            assumes += assumed_of(model)
+            details["takes"] = [vars(spec) for spec in safe.inputs]
+            details["gives"] = [vars(spec) for spec in safe.outputs]
+        if assumes:
             details["assumes"] = assumes
-        if holds_halves(safe.graph) and ends(files[0], mapped=_is_large(files)):
+        if crashes:
             details["without"] = ["NchwcTransformer"]
             details["decisions"] = [_ENDS]
         if _looked_up(model) > MAPPED_ABOVE:
@@ -135,15 +159,28 @@ class OnnxEmitter(Emitter, spec=SPECS["onnx"]):
         return Contents(artifact.path.name, counted, stored_bytes(model))
 
     def open(self, artifact: Artifact, request: Request, *, frugal: bool = False) -> Session:
-        """The file in ONNX Runtime, on the providers and threads that the request names.
+        """The file in ONNX Runtime, on the providers and threads that the request names; one that
+        takes pictures' files as one that takes pixels.
 
         With ``frugal``, the weights of a large model stay mapped, aren't packed anew, and those
         that are looked up in tables are so in each run.
 
         Raises:
             ModelError: ONNX Runtime refuses the file.
-            DependencyError: A provider isn't there or didn't start.
+            DependencyError: A provider isn't there or didn't start, or what decodes files.
         """
+        session = self._opened(artifact, request, frugal=frugal)
+        if not any((spec.meaning or "").startswith(FILE) for spec in session.inputs):
+            return session
+        from emitters.onnx.decoding import FromFiles
+
+        return FromFiles(session)
+
+    def load(self, artifact: Artifact, request: Request) -> Session:
+        """The file as it is."""
+        return self._opened(artifact, request, frugal=False)
+
+    def _opened(self, artifact: Artifact, request: Request, *, frugal: bool) -> Session:
         from converter.runtime.ort import FOLDING, OrtSession, RefusedModel, failing_on
 
         looks_up = artifact.details.get("looks_up", False)
@@ -172,6 +209,8 @@ class OnnxEmitter(Emitter, spec=SPECS["onnx"]):
         """The file in ONNX Runtime, on the CPU alone."""
         from converter.runtime.alone import in_onnxruntime
 
+        if artifact.details.get("takes"):
+            return "it needs onnxruntime-extensions, which a process of its own here doesn't load"
         without = artifact.details.get("without", ())
         return in_onnxruntime(artifact.path, request.providers, request.threads, without)
 

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from converter.ir.model import Model
     from converter.precision.int8.scheme import Scheme
 
+FILE = "bytes of a file"
+"""How what an input means begins that takes a file's."""
+
 _SATURATES = (
     "x86 CPUs without VNNI add its products of 8 bits in 16, which saturates{}: convert with "
     "--reduce-range for them"
@@ -20,7 +23,7 @@ _SATURATES = (
 
 @dataclass
 class OnnxRequest(Request):
-    """What is asked of int8; docs/options.md lists it."""
+    """What is asked of int8 and of files; docs/options.md lists it."""
 
     reduce_range: bool = declared(
         "ONNX Runtime",
@@ -28,6 +31,15 @@ class OnnxRequest(Request):
         "Give int8 weights 7 bits, whose products no x86 CPU saturates.",
         False,
         affects=("plan",),
+    )
+    ort_extensions: bool = declared(
+        "ONNX Runtime",
+        "--ort-extensions",
+        "With --prepare graph: the artifact takes files of pictures (JPEG, PNG) or sounds (WAV, "
+        "FLAC), and needs onnxruntime-extensions, which decodes them.",
+        False,
+        needs="in_graph",
+        affects=("parse",),
     )
 
 

@@ -9,6 +9,6 @@ SPECS = {
     "onnx": TargetSpec(
         precisions=tuple(name for name in PRECISIONS if name != "int16x8"),
         lacks={"int16x8": ("its activations have 8 bits", "Ask for --precision int8, or fp16.")},
-        options=("external_data", "providers", "reduce_range", "instance_kind"),
+        options=("external_data", "providers", "reduce_range", "ort_extensions", "instance_kind"),
     )
 }

@@ -281,6 +281,8 @@ class Check(StepAction):
         stages = [Stage("read", read), Stage("simplify", simplified)]
         if lowered is not simplified:
             stages.append(Stage(f"quantize to {artifact.precision}", lowered))
+        if artifact.details.get("takes"):  # files, where the others take pixels
+            return stages
         return [*stages, Stage(f"write {artifact.target}", as_graph(artifact.path, scratch))]
 
     def _on_probes(
@@ -358,8 +360,9 @@ class Check(StepAction):
     def _fed(self, session: Session, artifact: Artifact) -> Fed:
         read = self.done.result("parse").model
         if IN_GRAPH in read.source:
-            from converter.pipeline.staged import followed
+            from converter.pipeline.staged import followed, know_files
 
+            know_files(session, self.done.result("samples"))
             session = followed(session, read)
         return Fed(session, real=takes_integers(self.request, artifact.precision))
 
@@ -484,6 +487,10 @@ class Bench(StepAction):
         opened = plugins.load("emitters", artifact.target).open(artifact, self.request)
         session = Fed(opened, real=takes_integers(self.request, artifact.precision))
         samples: Samples = self.done.result("samples")
+        if artifact.details.get("takes"):
+            from converter.pipeline.staged import know_files
+
+            know_files(opened, samples)
         found = LatencyResult()
         try:
             another = session.runtime.get("stands_for")  # whose latency it would be

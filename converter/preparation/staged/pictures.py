@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from io import IOBase
+from io import BytesIO, IOBase
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -87,6 +87,27 @@ def read_pixels(
     if not isinstance(file, (Path, IOBase)):
         return fit(_in_mode(file, mode, name), known, name)
     return fit(_in_mode(open_picture(file, name, most), mode, name), known, name)
+
+
+def encoded(file: Path | BinaryIO, name: str, most: int = MOST_PIXELS) -> tuple[Array, Seen]:
+    """A file's own bytes, uint8 [bytes], for a model that decodes JPEG and PNG itself, and leaves
+    them as they lie. It is decoded here too: a damaged one may end the process that runs the model.
+
+    Raises:
+        StageError: As :func:`read_picture`; or it is of another format, or to be turned.
+    """
+    data = file.read_bytes() if isinstance(file, Path) else file.read()
+    image = _in_mode(open_picture(BytesIO(data), name, most), "RGB", name)
+    with library_of("PIL.Image").open(BytesIO(data)) as known:
+        form, turned = known.format, known.getexif().get(0x0112, 1) not in (0, 1)
+    if form not in ("JPEG", "MPO", "PNG"):
+        raise StageError(f"{name} is {form}, and the model decodes JPEG and PNG", "Save it as PNG.")
+    if turned:
+        raise StageError(
+            f"{name} is to be turned (EXIF), and the model doesn't",
+            "Save it upright, or convert without --ort-extensions.",
+        )
+    return np.frombuffer(data, np.uint8), Seen(image.size)
 
 
 def open_picture(file: Path | BinaryIO, name: str, most: int = MOST_PIXELS) -> Any:

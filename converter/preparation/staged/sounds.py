@@ -11,6 +11,9 @@ import numpy as np
 
 from converter.preparation.staged.base import Array, Known, StageError, library_of, one_line
 
+ENCODED = ("WAV PCM_16", "WAV PCM_24", "WAV FLOAT", "FLAC PCM_16")
+"""What a model that decodes sounds itself reads as libsndfile does."""
+
 MOST_RATE = 96_000
 """Values a second, all channels together, of the longest sound that is taken."""
 
@@ -61,6 +64,33 @@ def decoded(data: Any, name: str, longest: float | None = None) -> tuple[Array, 
     if not len(wave):
         raise StageError(f"{name} holds no sound")
     return wave, file.samplerate
+
+
+def encoded_sound(
+    known: Known, data: Any, name: str, longest: float | None = None
+) -> tuple[Array, float]:
+    """A file's own bytes, uint8 [bytes], for a model that decodes WAV and FLAC itself, at its own
+    rate, and its seconds.
+
+    Raises:
+        StageError: As :func:`read_sound`; or it is of another format or rate.
+    """
+    data = data if isinstance(data, bytes) else data.read_bytes()
+    wave, rate = decoded(data, name, longest)
+    with library_of("soundfile").SoundFile(BytesIO(data)) as file:
+        form, channels = f"{file.format} {file.subtype}", file.channels
+    if form not in ENCODED or channels > 2:
+        raise StageError(
+            f"{name} is {form} of {channels} channels, and the model decodes "
+            f"{', '.join(ENCODED)} of at most 2",
+            "Save it as one of those.",
+        )
+    if rate != known["rate"]:
+        raise StageError(
+            f"{name} has {rate} samples a second, and the model decodes {known['rate']} alone",
+            "Resample it first, or convert without --ort-extensions.",
+        )
+    return np.frombuffer(data, np.uint8), len(wave) / rate
 
 
 def as_wave(wave: Array, rate: int) -> bytes:
