@@ -184,8 +184,8 @@ def signature_of(path: Path) -> dict[str, Any]:
 
 
 def _is_fixed(specs: Iterable[TensorSpec]) -> bool:
-    """Whether no size is free and no type is text. LiteRT's compiled models crash where a size isn't
-    the file's (2.3: double free, or a segmentation fault at the next run)."""
+    """Whether no size is free and no type is text. LiteRT's compiled models crash where a size is
+    another than the file's (2.3: double free, or a segmentation fault at the next run)."""
     fixed = all(isinstance(dim, int) for spec in specs for dim in spec.shape or ("rank",))
     return fixed and all(spec.dtype != "string" for spec in specs)
 

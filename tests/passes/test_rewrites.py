@@ -25,7 +25,8 @@ from emitters.coreml.emitter import CoremlEmitter
 from emitters.coreml.lowering import Legalize as ForCoreml
 from emitters.lowering import axes
 from emitters.lowering.axes.packed import Packed, Work
-from emitters.tflite import channels_last, lowering
+from emitters.lowering import channels_last
+from emitters.tflite import lowering
 from emitters.tflite.emitter import TfliteEmitter
 from emitters.tflite.lowering import Legalize as ForTflite
 from tests.passes.models import ListedSamples, noise, text_model

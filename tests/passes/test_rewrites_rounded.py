@@ -14,7 +14,8 @@ from converter.precision.int8.insert import quantize
 from converter.verify import regions
 from converter.verify.exact import exact_form
 from emitters.coreml.lowering import Legalize as ForCoreml
-from emitters.tflite import channels_last, lowering
+from emitters.lowering import channels_last
+from emitters.tflite import lowering
 from emitters.tflite.lowering import Legalize as ForTflite
 from tests.passes.models import ListedSamples, noise, run, text_model
 from tests.passes.test_rewrites import Spoil, detail, images, legalized, named, ops, spoil, status
