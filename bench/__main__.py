@@ -210,8 +210,9 @@ and what several processes share counts once. A row gives it as a share of the w
 after what the same command takes for one small matrix, which stands beside it; then its time,
 beside float32's for that target. LiteRT's interpreter by itself holds the weights twice (of the
 604 MB file in float32 1,178 MB: the file's, and those that XNNPACK packs of them). A large file
-whose sizes are all fixed is checked as a compiled model, whose packed weights lie in a file (672 MB,
-and the same numbers). These files have a free batch: compiled models crash there (LiteRT 2.3).
+whose sizes are all fixed is checked as a compiled model, whose packed weights lie in a file
+(672 MB, and the same numbers). These files have a free batch: compiled models crash there
+(LiteRT 2.3).
 """),
 }  # fmt: skip
 """By the names on the command line, in the page's order."""

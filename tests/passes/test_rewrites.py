@@ -23,9 +23,8 @@ from converter.verify import Verifier, build_probes, verify_rewrites
 from converter.verify.probes import Probe
 from emitters.coreml.emitter import CoremlEmitter
 from emitters.coreml.lowering import Legalize as ForCoreml
-from emitters.lowering import axes
+from emitters.lowering import axes, channels_last
 from emitters.lowering.axes.packed import Packed, Work
-from emitters.lowering import channels_last
 from emitters.tflite import lowering
 from emitters.tflite.emitter import TfliteEmitter
 from emitters.tflite.lowering import Legalize as ForTflite
