@@ -110,7 +110,7 @@ class TensorFlowServing(VersionedServer, spec=SPECS["tfserving"]):
         if served.batched:
             more += " \\\n    --enable_batching=true --batching_parameters_file="
             more += f"{folder}/{BATCHING}"
-        if (tags := model.source.get("file", {}).get("tags", ["serve"])) != ["serve"]:
+        if (tags := _tags(model)) != ["serve"]:
             more += f" \\\n    --saved_model_tags={','.join(tags)}"
         files = [(CONFIG, "the server's models"), (client.NAME, "a client by gRPC stubs")]
         files += [(BATCHING, "how requests are joined")] if served.batched else []
@@ -125,7 +125,7 @@ class TensorFlowServing(VersionedServer, spec=SPECS["tfserving"]):
 
     def more(self, served: Served, model: Model) -> dict[str, Any]:
         """The tags of what it loads, which its line says."""
-        return {"tags": model.source["file"]["tags"]}
+        return {"tags": _tags(model)}
 
     def deployed(self, folder: Path, root: str = MODELS) -> ServedBy:
         """As its documentation has it; its image has no Python."""
@@ -205,3 +205,9 @@ def _messages(served: Served, signature: str) -> list[bytes]:
 
 def _signature(model: Model) -> str:
     return str(model.source.get("signature") or DEFAULT)
+
+
+def _tags(model: Model) -> list[str]:
+    """A SavedModel source's own; those that TensorFlow gives what is written here, of any other."""
+    tags: list[str] = model.source.get("file", {}).get("tags", ["serve"])
+    return tags
