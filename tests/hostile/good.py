@@ -175,9 +175,11 @@ def _recipes(place: Place) -> None:
         given = every if path.stem == "every" else yaml.safe_load(path.read_text())
         target = place("recipe", path.stem, "m.yaml")
         target.with_name("cut.onnx").write_bytes(b"\x08\x08\x12\x09")
-        target.write_text(
-            yaml.safe_dump({**given, "source": "cut.onnx", "out": "out"}, sort_keys=False)
-        )
+        source = {"source": "cut.onnx"}
+        if "parts" in given:
+            source = {"parts": {name: {**part, **source} for name, part in given["parts"].items()}}
+        text = yaml.safe_dump({**given, **source, "out": "out"}, sort_keys=False)
+        target.write_text(text)
 
 
 def _torch(folder: Path) -> None:
