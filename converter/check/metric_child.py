@@ -1,23 +1,22 @@
-"""The child process in which a user's metric runs: ``python -P metric_child.py``.
+"""The child process in which a user's metric runs.
 
 It answers the JSON lines of ``converter.runtime.child``: ``load`` imports FILE and finds FUNCTION,
 ``score`` calls it with one sample's outputs. Only the standard library and numpy are
-imported here. What the user's code prints goes to standard error.
+imported. What the user's code prints goes to standard error.
 """
 
 from __future__ import annotations
 
 import importlib.util
-import json
-import os
-import queue
 import sys
-import threading
 import traceback
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from converter.runtime.answering import answer_requests
 
 _MODULE = "modelyard_user_metric"  # the file's own name might be a library's
 
@@ -86,7 +85,7 @@ def _own_lines(error: Exception, file: str) -> list[str]:
     ]
 
 
-def _answer(metric: Metric, request: dict[str, Any]) -> dict[str, Any]:
+def _answer(metric: Metric, request: Mapping[str, Any]) -> dict[str, Any]:
     methods: dict[str, Any] = {"load": metric.load, "score": metric.score}
     try:
         result = methods[request["method"]](**request["params"])
@@ -95,28 +94,10 @@ def _answer(metric: Metric, request: dict[str, Any]) -> dict[str, Any]:
     return {"result": result}
 
 
-def _requests() -> queue.Queue[str]:
-    """Lines of standard input; the process ends when that does, even while code runs."""
-    lines: queue.Queue[str] = queue.Queue()
-
-    def read() -> None:
-        for line in sys.stdin:
-            lines.put(line)
-        os._exit(0)
-
-    threading.Thread(target=read, daemon=True).start()
-    return lines
-
-
 def main() -> None:
     """Answers requests until standard input closes."""
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-    metric, requests = Metric(), _requests()
-    while True:
-        request = json.loads(requests.get())
-        answers.write(json.dumps({"id": request["id"], **_answer(metric, request)}) + "\n")
-        answers.flush()
+    metric = Metric()
+    answer_requests(lambda request: _answer(metric, request))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ Where it says nothing and every value lies in 0..1, they are taken for shares.
 
 from __future__ import annotations
 
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -23,7 +22,7 @@ from converter.errors import UsageError
 from converter.ir.model import TensorSpec
 from converter.options.request import Request
 from converter.options.values import METRICS
-from converter.runtime.child import Child, ChildError, here, worker_env
+from converter.runtime.child import Child, ChildError, own_module, worker_env
 from converter.runtime.session import Session
 from converter.samples import Samples
 
@@ -116,7 +115,7 @@ class UserMetric(SampleMetric):
             raise UsageError(f"the metric {spec!r}: there is no file {file}")
         self.name = f"{path.name}:{function}"
         self._folder = tempfile.TemporaryDirectory(prefix="modelyard-metric-")
-        argv = [sys.executable, "-P", here(__file__, "metric_child.py")]
+        argv = own_module("converter.check.metric_child")
         self._child = Child(argv, what="the metric's process", env=worker_env())
         try:
             told = self._ask("load", file=str(path.resolve()), function=function)

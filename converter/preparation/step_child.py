@@ -8,10 +8,6 @@ user's code prints goes to standard error.
 from __future__ import annotations
 
 import json
-import os
-import queue
-import sys
-import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,6 +17,7 @@ import numpy as np
 from converter.files.arrays import load_arrays, save_arrays
 from converter.preparation.staged.base import Array, MissingPackage, Seen, StageError
 from converter.preparation.staged.steps import Steps
+from converter.runtime.answering import answer_requests
 
 
 class Called:
@@ -78,28 +75,10 @@ def _answer(called: Called, request: Mapping[str, Any]) -> dict[str, Any]:
         return {"error": {"kind": "dependency", "message": str(error), "package": error.name}}
 
 
-def _requests() -> queue.Queue[str]:
-    """Lines of standard input; the process ends when that does, even while code runs."""
-    lines: queue.Queue[str] = queue.Queue()
-
-    def read() -> None:
-        for line in sys.stdin:
-            lines.put(line)
-        os._exit(0)
-
-    threading.Thread(target=read, daemon=True).start()
-    return lines
-
-
 def main() -> None:
     """Answers requests until standard input closes."""
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-    called, requests = Called(), _requests()
-    while True:
-        request = json.loads(requests.get())
-        answers.write(json.dumps({"id": request["id"], **_answer(called, request)}) + "\n")
-        answers.flush()
+    called = Called()
+    answer_requests(lambda request: _answer(called, request))
 
 
 if __name__ == "__main__":
