@@ -194,10 +194,9 @@ outside of coremltools' import, builder and conversion is a share of the process
 emitting, without reading the ONNX file.
 """),
     "frameworks": Part("Emitting PyTorch and OpenVINO", frameworks.rows, """
-Whole processes are timed, from one ONNX file at batch 1 to the written files, imports and all
-(`bench/frameworks.py`). onnx2torch reads opset 17, and ours brings that file to the IR's opset
-first. A whole command converts the file, checks the artifact on two samples and packs it; it stands
-beside `--to onnx` and the peer's conversion together.
+From a model at batch 1 to the written files, in a process each: ours from the IR, theirs from the
+ONNX file (`bench/frameworks.py`). A whole command converts the file, checks the artifact on two
+samples and packs it; it stands beside `--to onnx` and the peer's conversion together.
 """),
     "growth": Part("Growth", growth.rows, """
 Each step of a whole command is timed by itself, on models of blocks of convolutions, products and
@@ -218,7 +217,9 @@ beside float32's for that target. LiteRT's interpreter by itself holds the weigh
 604 MB file in float32 1,178 MB: the file's, and those that XNNPACK packs of them). A large file
 whose sizes are all fixed is checked as a compiled model, whose packed weights lie in a file
 (672 MB, and the same numbers). These files have a free batch: compiled models crash there
-(LiteRT 2.3).
+(LiteRT 2.3). Palettized weights are clustered twice, once by how much each counts on the samples,
+and the better of both is kept; ONNX Runtime looks up every weight when it opens such a file, and
+holds the results.
 """),
 }  # fmt: skip
 """By the names on the command line, in the page's order."""

@@ -21,7 +21,7 @@ import pytest
 SHARE = int(os.environ.get("MODELYARD_SWEEP", "1"))
 """One case in so many is taken."""
 
-MANY = 6
+MANY = 4
 """A test with so many cases is a sweep: of its cases the share is taken, and at least one."""
 
 

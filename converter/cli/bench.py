@@ -27,36 +27,37 @@ def _numbers(ctx: click.Context, param: click.Parameter, text: str | None) -> li
     multiple=True,
     metavar="SOURCE",
     shell_complete=completing.source,
-    help="Measure this model too, in the same run, and the ratio. Of an output with parts, "
-    "PART=SOURCE for each.",
+    help="Also measure this model in the same run, and show the ratio. For an output with parts,"
+    " give PART=SOURCE for each part.",
 )
 @options.asks_a_server
 @click.option(
     "--rate",
     callback=_numbers,
     metavar="N,N",
-    help="Of a server: requests a second at random moments (Poisson), by comma, instead "
-    "of callers that wait for their answers.",
+    help="With --server: send requests at random moments (Poisson) at these rates a second, "
+    "separated by commas, instead of callers that wait for their answers.",
 )
 @click.option(
     "--requests",
     type=click.IntRange(1),
     metavar="N",
-    help="Of a server: so many requests at each point, however long that takes.",
+    help="With --server: send this many requests for each measurement, without a time limit.",
 )
 @click.option(
     "--p95",
     type=click.FloatRange(0, min_open=True),
     metavar="MS",
-    help="Of a server: name the point of most throughput whose p95 is at most that.",
+    help="With --server: name the measurement with the highest throughput whose p95 is at most "
+    "this.",
 )
-@click.option("--plot", metavar="FILE.svg", help="Of a server: draw latency over throughput.")
+@click.option("--plot", metavar="FILE.svg", help="With --server: draw latency over throughput.")
 @click.option(
     "--export",
     nargs=2,
     metavar="TOOL DIR",
-    help="Of a server: write the load for another tool (perf-analyzer, model-analyzer) "
-    "into a folder, and measure nothing.",
+    help="With --server: write the load for another tool (perf-analyzer, model-analyzer) into a "
+    "folder, and measure nothing.",
 )
 @options.takes(
     *options.SOURCE,
@@ -86,9 +87,9 @@ def command(
 ) -> None:
     """Measure an artifact's latency over batch sizes and concurrency, or a server's under load.
 
-    ARTIFACT is a file that convert wrote, or its output folder: each artifact in it is measured,
-    or those of --to and --precision. With --server, it is a package, whose samples are sent, or
-    the model's source.
+    ARTIFACT is a file that convert wrote, or its output folder. In a folder, each artifact is
+    measured; --to and --precision select some. With --server, ARTIFACT is a package, whose
+    samples are sent, or the model's source.
 
     \b
     modelyard bench model.onnx --bench-batch 1,8 --concurrency 1,2

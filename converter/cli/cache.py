@@ -13,7 +13,7 @@ from converter.files.cache_root import cache_root
 @click.argument("action", type=click.Choice(["info", "clear"]), default="info")
 @options.common
 def command(action: str, as_json: bool) -> None:
-    """Show or clear what earlier runs kept: results of steps, fetched files."""
+    """Show or clear the results and fetched files that earlier runs kept."""
     from converter.pipeline import cache
 
     if action == "clear":

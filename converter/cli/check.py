@@ -18,7 +18,8 @@ from converter.cli import completing, options
     multiple=True,
     metavar="SOURCE",
     shell_complete=completing.source,
-    help="The model it came from. Of an output with parts, PART=SOURCE for each.",
+    help="The model that the artifact came from. For an output with parts, give PART=SOURCE for "
+    "each part.",
 )
 @options.asks_a_server
 @options.takes(
@@ -44,9 +45,10 @@ def command(
 ) -> None:
     """Compare an artifact, or a server's answers, with the model it came from, on samples.
 
-    ARTIFACT is a file that convert wrote, or its output folder: each artifact in it is checked,
-    or those of --to and --precision, with the options that it was made with. With --server, it is
-    a package, whose own samples and expected outputs are used, or the model's source.
+    ARTIFACT is a file that convert wrote, or its output folder. In a folder, each artifact is
+    checked with the options that it was made with; --to and --precision select some. With
+    --server, ARTIFACT is a package or the model's source. A package brings its own samples and
+    expected outputs.
 
     \b
     modelyard check build/net --against net.py:Net --weights net.pth --samples photos/

@@ -16,8 +16,8 @@ from converter.cli import completing, options
     "--tolerance",
     type=click.FloatRange(min=0),
     metavar="X",
-    help="Largest error of tensors that agree, as a share of a tensor's largest value. "
-    "Default: what rounding explains, by precision.",
+    help="The largest error of tensors that agree, as a share of the tensor's largest value. "
+    "Default: what rounding in that precision explains.",
 )
 @click.option(
     "--out",
@@ -25,7 +25,7 @@ from converter.cli import completing, options
     shell_complete=completing.file,
     help="Also write a page with the error along the graph.",
 )
-@click.option("--gate", is_flag=True, help="Exit with 4 where the models part.")
+@click.option("--gate", is_flag=True, help="Exit with 4 if the models differ.")
 @options.takes(*options.SOURCE, *options.SAMPLES, "offline")
 @options.common
 def command(
@@ -37,12 +37,12 @@ def command(
     as_json: bool,
     **values: Any,
 ) -> None:
-    """Find the earliest tensor at which two models part.
+    """Find the first tensor at which two models differ.
 
-    A and B are ONNX files, output folders with one artifact (or a part of one, as in
-    build/net/onnx/int8), or anything that convert takes. Options of the source are for those that
-    aren't ONNX files. convert --keep-steps leaves the model after each step in
-    OUT/steps, to be compared with the one before.
+    A and B are ONNX files, output folders with one artifact (or a part of one, for example
+    build/net/onnx/int8), or anything that convert takes. The options of sources apply to models
+    that aren't ONNX files. convert --keep-steps writes the model after each step to OUT/steps, so
+    that you can compare it with the step before.
 
     \b
     modelyard diff build/net/onnx/fp32/model.onnx build/net/onnx/fp16/model.onnx \\

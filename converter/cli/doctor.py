@@ -13,7 +13,7 @@ from converter.cli import options
 @options.takes("python")
 @options.common
 def command(python: str | None, as_json: bool) -> None:
-    """Show what is installed and usable here, and what to do about what isn't.
+    """Show what is installed and usable here, and how to install what is missing.
 
     \b
     modelyard doctor

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     default=600.0,
     show_default=True,
     metavar="SECONDS",
-    help="End after so long; 0 for never.",
+    help="Stop after this time. 0 means no limit.",
 )
 @options.common
 def command(source: str, time_limit: float, as_json: bool, **values: Any) -> None:
     """Show a model's inputs, outputs, operators, parameters and multiply-adds.
 
-    SOURCE is anything that convert takes, an artifact, or an output folder: each artifact in it is
-    shown, or those of --to and --precision.
+    SOURCE is anything that convert takes, an artifact, or an output folder. In a folder, each
+    artifact is shown; --to and --precision select some.
     """
     from converter import api
     from converter.cli.in_turn import in_turn

@@ -95,8 +95,8 @@ def _parser() -> argparse.ArgumentParser:
     add("-sf", "--srcFramework", dest="source", metavar="NAME",
         help=f"{', '.join(plugins.available('parsers'))}; default: by the file")
     add("-in", "--inputNetwork", "--network", "-n", dest="network", metavar="FILE",
-        help="the network, where it is apart from its weights: a checkpoint's .meta, "
-        "FILE.py:CLASS; or the whole model")
+        help="the network without its weights (a checkpoint's .meta, or FILE.py:CLASS), or the "
+        "whole model")
     add("-iw", "--inputWeight", "--weights", "-w", dest="weights", metavar="FILE",
         help=f"the weights (.pth), or the whole model: {suffixes}, or a folder: {folders}")
     add("-df", "--dstFramework", dest="target", metavar="NAME", required=True,
@@ -104,17 +104,17 @@ def _parser() -> argparse.ArgumentParser:
     add("-om", "--outputModel", dest="out", metavar="FILE", required=True,
         help="the file to write")
     add("--inputShape", dest="shapes", metavar="SIZES", nargs="+",
-        help="sizes of each input by comma, without the batch: 3,224,224")
+        help="the sizes of each input without the batch, separated by commas: 3,224,224")
     add("-inode", "--inNodeName", dest="inputs", metavar="NAME", nargs="+",
-        help="names of the inputs that --inputShape is for")
+        help="the names of the inputs of --inputShape")
     add("-node", "--dstNodeName", dest="outputs", metavar="NAME", nargs="+",
         help="names of the outputs")
     add("--dump_tag", dest="dump_tag", choices=("SERVING", "TRAINING"),
-        help="refused: nothing that is written here has such tags")
+        help="refused: the written files have no such tags")
     add("--samples", metavar="PATH",
         help="inputs to check on, as modelyard convert takes them")
     add("--trust-source", action="store_true",
-        help="let the model file run code of its own (pickles and the like)")
+        help="allow the model file to run its own code (pickles and others)")
     add("--json", action="store_true", help="print the report as JSON")
     add("--debug", action="store_true", help="show tracebacks")
     # fmt: on

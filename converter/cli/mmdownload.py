@@ -71,9 +71,9 @@ def _parser() -> argparse.ArgumentParser:
     # fmt: off
     add("-f", "--framework", metavar="NAME", required=True,
         help=f"{', '.join(plugins.available('parsers'))}")
-    add("-n", "--network", metavar="NAME", help="the model; without it, they are listed")
+    add("-n", "--network", metavar="NAME", help="the model; without it, all models are listed")
     add("-o", "-p", "--path", metavar="DIR", default=".", help="where to put it [.]")
-    add("-i", "--image", metavar="FILE", help="refused: a model isn't run here")
+    add("-i", "--image", metavar="FILE", help="refused: mmdownload doesn't run the model")
     add("-l", "--label", metavar="FILE", help="refused, as -i")
     add("--debug", action="store_true", help="show tracebacks")
     # fmt: on

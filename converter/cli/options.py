@@ -180,14 +180,14 @@ def asks_a_server(function: Callable[..., Any]) -> Callable[..., Any]:
     function = click.option(
         "--protocol",
         type=click.Choice(["v2", "v2-json", "grpc", "json"]),
-        help="What the server speaks: the Open Inference Protocol (V2) with binary tensors, with "
-        "JSON, or over gRPC, or plain JSON. Default: as its address and the server itself say.",
+        help="The server's protocol: the Open Inference Protocol (V2) with binary tensors, with "
+        "JSON or over gRPC, or plain JSON. Default: from the address and the server's own answer.",
     )(function)
     return click.option(
         "--server",
         metavar="URL",
-        help="Ask the model there: http://HOST:PORT, grpc://HOST:PORT/MODEL, or for plain JSON "
-        "http://HOST:PORT/PATH.",
+        help="Ask the model on this server: http://HOST:PORT, grpc://HOST:PORT/MODEL, or "
+        "http://HOST:PORT/PATH for plain JSON.",
     )(function)
 
 
@@ -202,7 +202,7 @@ def common(function: Callable[..., Any]) -> Callable[..., Any]:
         "--debug",
         is_flag=True,
         expose_value=False,
-        help="Show tracebacks, and what passes left alone and why.",
+        help="Show tracebacks, and what the passes didn't change and why.",
     )(function)
     function = click.option(
         "--quiet", is_flag=True, expose_value=False, help="Show no progress on stderr."

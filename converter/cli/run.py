@@ -34,18 +34,18 @@ def _pairs(ctx: click.Context, param: click.Parameter, texts: Sequence[str]) -> 
     metavar="NAME=VALUE",
     multiple=True,
     callback=_pairs,
-    help="A variable: what ${NAME} stands for in recipes.",
+    help="The value of the variable ${NAME} in recipes.",
 )
 @click.option(
     "--index",
     metavar="FILE",
-    help="Write the page of all outputs there. Default, of several recipes: index.html in the "
-    "folder that holds the outputs.",
+    help="Write the page of all outputs to this file. Default for several recipes: index.html in"
+    " the folder that holds the outputs.",
 )
 @click.option(
     "--trust-recipe",
     is_flag=True,
-    help="Run code and interpreters that recipes name.",
+    help="Allow the code and interpreters that recipes name.",
 )
 @options.common
 def command(
@@ -56,16 +56,16 @@ def command(
     as_json: bool,
     **values: Any,
 ) -> None:
-    """Carry out a recipe: a conversion written down as YAML.
+    """Run a recipe: a conversion written as YAML.
 
-    RECIPE is a file, or the name of one that comes with modelyard. Its keys are the
-    options of `modelyard convert`; `extends: FILE` takes what another recipe says,
-    `vars: {NAME: VALUE}` declares variables. Several, as files or as YAML documents of
-    one, are carried out one after the other, each with its own output and error (the exit
-    code is the highest), and load their framework once; a table and a page show them all.
+    RECIPE is a file, or the name of a recipe that comes with Modelyard. Its keys are the options
+    of `modelyard convert`. `extends: FILE` takes the keys of another recipe, and
+    `vars: {NAME: VALUE}` declares variables. Several recipes (files, or YAML documents in one
+    file) run one after the other and load their framework once. Each has its own output and
+    error. The exit code is the highest of all. A table and a page show all results.
 
-    A recipe that names code (FILE.py, module:name, --trust-source) or an interpreter is
-    carried out once you trust it: a terminal asks, elsewhere --trust-recipe says so.
+    A recipe that names code (FILE.py, module:name, --trust-source) or an interpreter runs only if
+    you trust it: a terminal asks you, and elsewhere you pass --trust-recipe.
     """
     from converter.cli.several_recipes import ask, carry_out, jobs
     from converter.cli.show import show_conversion

@@ -12,7 +12,10 @@ from converter.cli import completing, options
 @click.command("sensitivity", cls=options.GroupedCommand)
 @click.argument("source", shell_complete=completing.source)
 @click.option(
-    "--limit", type=click.IntRange(min=1), metavar="N", help="Show only the N dearest layers."
+    "--limit",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Show only the N layers that cost the most.",
 )
 @options.takes(
     *options.SOURCE,
@@ -27,10 +30,10 @@ from converter.cli import completing, options
 )
 @options.common
 def command(source: str, limit: int | None, as_json: bool, **values: Any) -> None:
-    """Show what each layer's lower precision costs.
+    """Show what a lower precision costs in each layer.
 
-    Each layer is lowered alone, and the outputs compared with the float model's. SOURCE is
-    anything that convert takes.
+    One layer at a time gets the lower precision, and the outputs are compared with the float
+    model's. SOURCE is anything that convert takes.
 
     \b
     modelyard sensitivity net.py:Net --weights net.pth --input x:batchx3x224x224 \\

@@ -24,16 +24,17 @@ if TYPE_CHECKING:
     "--port",
     type=click.IntRange(0, 65535),
     metavar="N",
-    help="Of HTTP; gRPC and metrics follow it. 0: free ones. Default: the server's usual ones.",
+    help="The port of HTTP. gRPC and metrics get the next ports. 0 takes free ports. Default: "
+    "the server's usual ports.",
 )
-@click.option("--tls", nargs=2, metavar="CERT KEY", help="Speak TLS, with these PEM files.")
+@click.option("--tls", nargs=2, metavar="CERT KEY", help="Use TLS with these PEM files.")
 @click.option(
     "--container",
     is_flag=True,
-    help="Run the server's own container, by docker or podman. Without it, one is run where only "
-    "that can: on GPUs.",
+    help="Run the server's own container with docker or podman. Without this option, a container"
+    " runs only if nothing else can: on GPUs.",
 )
-@click.option("--image", metavar="NAME:TAG", help="The container to run; implies --container.")
+@click.option("--image", metavar="NAME:TAG", help="The container's image. It implies --container.")
 @click.option("--yes", is_flag=True, help="Download what the server needs without asking.")
 @options.takes("offline")
 @options.common
@@ -51,8 +52,8 @@ def command(
     """Serve a package with its real server, until Ctrl-C.
 
     FOLDER is a package, or an output folder that holds one. The server runs in an environment of
-    its own, which is set up once in the cache folder. Its log goes to stderr. One that a signal
-    ends is started again, three times at most.
+    its own. Modelyard sets it up once, in the cache folder. The server's log goes to stderr. If a
+    signal ends the server, Modelyard starts it again, at most three times.
 
     \b
     modelyard serve build/net

@@ -18,27 +18,26 @@ _TAKEN = [name for name in _TAKEN if name not in ("to", "prepare", "keep_going")
 
 @click.command("split", cls=options.GroupedCommand)
 @click.argument("source", shell_complete=completing.source)
-@click.option("--at", metavar="TENSOR", help="Cut at this tensor, or behind this node.")
-@click.option(
-    "--smallest", "find_smallest", is_flag=True, help="Cut where the fewest bytes lead over."
-)
+@click.option("--at", metavar="TENSOR", help="Cut at this tensor, or after this node.")
+@click.option("--smallest", "find_smallest", is_flag=True, help="Cut where the fewest bytes cross.")
 @click.option(
     "--before", type=click.FloatRange(0, 1), default=1.0, metavar="SHARE",
-    help="With --smallest: at most this share of the multiply-adds is on the device. [1]",
+    help="With --smallest: the device runs at most this share of the multiply-adds. [1]",
 )  # fmt: skip
 @click.option(
     "--most", type=click.IntRange(1), default=1, metavar="N",
-    help="Tensors that may lead over. [1]",
+    help="The most tensors that may cross. [1]",
 )  # fmt: skip
 @click.option("--device", default="onnx", metavar="TARGET", help="The first part's target. [onnx]")
 @click.option("--cloud", default="onnx", metavar="TARGET", help="The second part's target. [onnx]")
 @options.takes(*dict.fromkeys(_TAKEN))
 @options.common
 def command(source: str, as_json: bool, **values: Any) -> None:
-    """Cut a model in two parts, for a device and a server.
+    """Cut a model into two parts, for a device and a server.
 
-    Without --at and --smallest, the places are shown where few bytes lead from one part to the
-    other: each is smaller than all that need less work on the device. --serve is for the second.
+    Without --at and --smallest, this shows where few bytes cross from one part to the other. Each
+    place needs fewer bytes than all places with less work on the device. --serve is for the second
+    part.
 
     \b
     modelyard split net.onnx

@@ -33,7 +33,7 @@ def _callers(ctx: click.Context, param: click.Parameter, text: str | None) -> li
 @click.command("tune", cls=options.GroupedCommand)
 @click.argument("folder", type=click.Path(), shell_complete=completing.file)
 @click.option(
-    "--p95", callback=_milliseconds, metavar="TIME", help="What p95 has to stay below: 20ms."
+    "--p95", callback=_milliseconds, metavar="TIME", help="The limit of p95, for example 20ms."
 )
 @click.option(
     "--for",
@@ -41,22 +41,22 @@ def _callers(ctx: click.Context, param: click.Parameter, text: str | None) -> li
     type=click.Choice(["throughput", "latency", "memory"]),
     default="throughput",
     show_default=True,
-    help="Most samples a second within --p95, least p95, or least resident memory.",
+    help="The goal: most samples a second within --p95, smallest p95, or least memory.",
 )
 @click.option(
     "--minutes",
     type=click.FloatRange(0, min_open=True),
     default=5.0,
     show_default=True,
-    help="How long it may take.",
+    help="The most minutes that it may take.",
 )
-@click.option("--trials", type=click.IntRange(1), metavar="N", help="Try so many at most.")
+@click.option("--trials", type=click.IntRange(1), metavar="N", help="The most settings to try.")
 @click.option(
     "--concurrency",
     "callers",
     callback=_callers,
     metavar="N,N",
-    help="Callers at once, of each load. Default: 1,2,4,8; with another --for, 1.",
+    help="How many callers ask at the same time. Default: 1,2,4,8 for throughput, else 1.",
 )
 @click.option(
     "--seconds",
@@ -68,18 +68,19 @@ def _callers(ctx: click.Context, param: click.Parameter, text: str | None) -> li
 @click.option(
     "--files",
     metavar="DIR",
-    help="Send these files, as users do, where the server prepares them: that is tuned too.",
+    help="Send these files, if the server prepares files. Their preparation is tuned, too.",
 )
 @click.option("--dry-run", is_flag=True, help="Show what would be tried.")
 @click.option("--yes", is_flag=True, help="Download what the server needs without asking.")
 @options.takes("seed", "offline")
 @options.common
 def command(folder: str, yes: bool, as_json: bool, **values: Any) -> None:
-    """Find the settings at which a package serves best, on its real server.
+    """Find a package's best settings on its real server.
 
-    FOLDER is a package, or an output folder that holds one: instances, batches, waiting, threads,
-    and of one model at several precisions, which. Every trial has to give the expected answers.
-    What is better than the package as it is, by more than noise, is written into it; else it stays.
+    FOLDER is a package, or an output folder that holds one. The settings are instances, batches,
+    waiting and threads, and the precision if the package has several. Every trial has to give the
+    expected answers. Settings that are better by more than noise are written into the package.
+    Otherwise it stays as it is.
 
     \b
     modelyard tune build/net --p95 20ms

@@ -19,20 +19,22 @@ class CheckOptions:
 
     check: bool = _check(
         "--check/--no-check",
-        "Check accuracy against the source; left out, the report says so.",
+        "Compare the artifact's outputs with the source's. Without this check, the report says so.",
         True,
         affects=("plan",),
     )
     probes: bool = _check(
         "--probes/--no-probes",
-        "Check on other inputs, too: batches, other sizes, edges. Left out, the report says so.",
+        "Also check on batches, other sizes and edge cases. Without these checks, the report "
+        "says so.",
         True,
         needs="check",
         affects=("reference", "check"),
     )
     metric: list[str] = _check(
         "--metric",
-        "Task metrics on labelled samples, by comma; or FILE.py:FUNCTION(outputs, label).",
+        "Task metrics on labelled samples, separated by commas, or FILE.py:FUNCTION(outputs, "
+        "label).",
         [],
         metavar="METRIC",
         split=True,
@@ -43,8 +45,9 @@ class CheckOptions:
     )
     min_cosine: float | None = _check(
         "--min-cosine",
-        "Gate: smallest cosine to the source; below fp32, as many layers as it takes stay in "
-        "float32. Default by precision: 0.9999, 0.999, 0.99.",
+        "Gate: the smallest cosine similarity to the source. In a lower precision, Modelyard "
+        "keeps as many layers in float32 as this needs. Default: 0.9999 for fp32, 0.999 for "
+        "fp16, 0.99 for int8.",
         metavar="X",
         usual=True,
         needs="check or quantize",
@@ -52,15 +55,16 @@ class CheckOptions:
     )
     max_abs_error: float | None = _check(
         "--max-abs-error",
-        "Gate: largest absolute error.",
+        "Gate: the largest absolute error.",
         metavar="X",
         needs="check",
         affects=("emit", "check", "pack", "package"),
     )
     max_drop: float | dict[str, float] | None = _check(
         "--max-drop",
-        "Gate: points that a metric, or each, may drop; below fp32, as many layers as it takes "
-        "stay in float32. Needs labels. Default: 1 for metrics in percent.",
+        "Gate: how many points a metric (or every metric) may drop. In a lower precision, "
+        "Modelyard keeps as many layers in float32 as this needs. It needs labels. Default: 1 "
+        "for metrics in percent.",
         metavar="[METRIC=]POINTS",
         usual=True,
         by_name=True,
@@ -69,21 +73,21 @@ class CheckOptions:
     )
     max_latency: float | None = _check(
         "--max-latency",
-        "Gate: p95 latency at batch 1, in milliseconds.",
+        "Gate: the largest p95 latency at batch 1, in milliseconds.",
         metavar="MS",
         affects=("results",),
     )
 
     max_memory: str | None = _check(
         "--max-memory",
-        "Gate: most memory that running it adds to a process: 200MB, 1.5GB, 64MiB.",
+        "Gate: the most memory that the artifact may add to a process: 200MB, 1.5GB, 64MiB.",
         metavar="SIZE",
         affects=("plan", "bench", "results"),
     )
     strict: bool = _check(
         "--strict",
-        "Exit with 4, as for a missed gate, also where an output couldn't be judged, a lower "
-        "precision lowered nothing, or the file has for every input what values decided.",
+        "Also exit with 4 if an output couldn't be judged, if quantization changed nothing, or "
+        "if the file fixes a decision that depends on input values.",
         False,
         usual=True,
         affects=("results",),
@@ -95,11 +99,11 @@ class LatencyOptions:
     """What is measured."""
 
     bench: bool = _latency(
-        "--bench/--no-bench", "Measure latency.", True, usual=True, affects=("plan",)
+        "--bench/--no-bench", "Measure the latency.", True, usual=True, affects=("plan",)
     )
     bench_batches: list[int] = _bench(
         "--bench-batch",
-        "Batch sizes to measure, by comma.",
+        "The batch sizes to measure, separated by commas.",
         [1],
         metavar="N,N",
         split=True,
@@ -107,30 +111,31 @@ class LatencyOptions:
     )
     bench_concurrency: list[int] = _bench(
         "--bench-concurrency,--concurrency",
-        "Callers at once, by comma.",
+        "How many callers ask at the same time, separated by commas.",
         [1],
         metavar="N,N",
         split=True,
     )
     bench_seconds: float = _bench(
-        "--bench-seconds", "Longest time for one point.", 3.0, metavar="S"
+        "--bench-seconds", "The longest time for one measurement.", 3.0, metavar="S"
     )
     profile: bool = _latency(
         "--profile",
-        "Time by operator and by layer of the source, from the runtime's own profiler.",
+        "Also measure the time of each operator and each layer of the source, with the "
+        "runtime's profiler.",
         False,
         affects=("plan", "bench"),
     )
     threads: int | None = _latency(
         "--threads",
-        "Threads inside one inference. Default: all cores.",
+        "The threads of one inference. Default: all cores.",
         metavar="N",
         affects=("reference", "check", "bench", "package"),
     )
     providers: list[str] = _latency(
         "--provider",
-        "Where ONNX Runtime runs artifacts, by comma. What one can't take "
-        "goes to the next, tensorrt's to cuda, all else to the CPU; the report says how much.",
+        "ONNX Runtime's execution providers, separated by commas. A node that a provider can't "
+        "run goes to the next one, and at last to the CPU. The report says how many.",
         ["cpu"],
         metavar="NAME",
         split=True,
@@ -138,7 +143,9 @@ class LatencyOptions:
         affects=("emit", "check", "bench"),
     )
     cuda_graph: bool = _bench(
-        "--cuda-graph/--no-cuda-graph", "Run engines as captured CUDA graphs where they can.", False
+        "--cuda-graph/--no-cuda-graph",
+        "Run engines as captured CUDA graphs if they support it.",
+        False,
     )
 
 
@@ -147,11 +154,11 @@ class RunOptions:
     """How a run is carried out."""
 
     dry_run: bool = _running("--dry-run", "Print the plan and stop.", False, usual=True)
-    offline: bool = _running("--offline", "Fetch nothing from a network.", False)
-    cache: bool = _running("--cache/--no-cache", "Reuse what earlier runs made.", True)
+    offline: bool = _running("--offline", "Fetch nothing from the network.", False)
+    cache: bool = _running("--cache/--no-cache", "Reuse the results of earlier runs.", True)
     reuse_source: bool = _running(
         "--reuse-source",
-        "Reuse what an earlier run read of a source that runs code, though files that the code "
-        "reads by itself may have changed since.",
+        "Reuse an earlier reading of a source that runs code. Files that this code reads by "
+        "itself may have changed since then.",
         False,
     )

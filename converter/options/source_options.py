@@ -22,35 +22,38 @@ class SourceOptions:
 
     weights: str | None = _source(
         "--weights",
-        "Weights for a model class: .pth, .pt or .safetensors; for a .meta graph, the checkpoint.",
+        "The weights of a model class (.pth, .pt or .safetensors), or the checkpoint of a .meta"
+        " graph.",
         metavar="FILE",
         usual=True,
     )
     weights_key: str | None = _source(
-        "--weights-key", "Where in the checkpoint the state_dict is.", metavar="KEY"
+        "--weights-key", "The key of the state_dict in the checkpoint.", metavar="KEY"
     )
     args: list[Any] = _source(
         "--arg",
-        "Constructor argument, as JSON or text; NAME=VALUE for a keyword, or for a placeholder of "
-        "a TensorFlow graph.",
+        "An argument of the model's constructor, as JSON or text. NAME=VALUE is a keyword "
+        "argument, or sets a placeholder of a TensorFlow graph.",
         [],
         metavar="[NAME=]VALUE",
     )
     kwargs: dict[str, Any] = field(default_factory=dict, metadata={"affects": ("parse",)})
     inputs: list[str] = _source(
         "--input",
-        "An input: name, dtype (float32 if left out) and dimensions, each a number, or a name that "
-        "leaves it free (batchx3x224x224). Of a model that says itself what it takes: an input's "
-        "new name, or sizes for its free dimensions.",
+        "An input: its name, dtype (default: float32) and dimensions. A dimension is a number, "
+        "or a name if it is free (batchx3x224x224). If the model declares its inputs, this "
+        "renames an input, or sets its free dimensions.",
         [],
         metavar="NAME[:DTYPE]:DIMxDIM",
         usual=True,
     )
-    outputs: list[str] = _source("--output", "Name of an output, in order.", [], metavar="NAME")
+    outputs: list[str] = _source(
+        "--output", "The name of an output. Give one for each output, in order.", [], metavar="NAME"
+    )
     dims: dict[str, int] = _source(
         "--dim",
-        "Size of a free dimension, for samples and checks. Above 1, it settles what hangs on it "
-        "being 1, where a target needs that.",
+        "The size of a free dimension in samples and checks. With a size above 1, a target may "
+        "assume that the dimension is never 1.",
         {},
         metavar="NAME=SIZE",
         usual=True,
@@ -58,61 +61,62 @@ class SourceOptions:
     )
     batch: str | None = _source(
         "--batch",
-        "dynamic (free), or a number, whatever --input or the source has first; or keep. Default: "
-        "as they have it.",
+        "The first dimension of the inputs: dynamic (free), a number, or keep. This replaces "
+        "what --input or the source says. Default: keep.",
         metavar="dynamic|keep|N",
         usual=True,
         affects=("parse", "simplify"),
     )
     search_paths: list[str] = _source(
         "--search-path",
-        "Folder to import the model's code from.",
+        "A folder to import the model's code from.",
         [],
         metavar="DIR",
         affects=("parse", "samples"),
     )
     trust_source: bool = _source(
         "--trust-source",
-        "Let the model file run code of its own (pickles, TorchScript, .pt2).",
+        "Allow the model file to run its own code (pickles, TorchScript, .pt2).",
         False,
         affects=("parse", "emit", "check", "bench"),
     )
     signature: str | None = _source(
         "--signature",
-        "Which signature of a SavedModel or .tflite, or function of an ML program. "
+        "The signature of a SavedModel or .tflite file, or the function of an ML program. "
         "Default: serving_default, or the only one.",
         metavar="NAME",
     )
     fix: list[str] = _source(
         "--fix",
-        "An input that has one value for good, and is no input then: sr=16000.",
+        "Give an input a constant value and remove it from the inputs: sr=16000.",
         [],
         metavar="NAME=VALUE",
     )
     random_as_input: bool = _source(
         "--random-as-input",
-        "Give the model of an ONNX file an input for each node that draws random numbers.",
+        "Replace each node of an ONNX file that draws random numbers by an input.",
         False,
     )
     state_as_inputs: bool = _source(
         "--state-as-inputs/--no-state",
-        "Make each state that the source keeps between calls an input and an output, or hold it as "
-        "it is stored in every call.",
+        "Turn each state that the source keeps between calls into an input and an output. With "
+        "--no-state, every call starts from the stored state.",
         True,
     )
     layout: str | None = _source(
         "--layout",
-        "Layout of image inputs and outputs. Default: as the source has it.",
+        "The layout of image inputs and outputs. Default: the source's.",
         choices=("nchw", "nhwc"),
     )
     python: str | None = _source(
         "--python",
-        "Interpreter to run the framework in; nothing is installed there. Default: this one.",
+        "The Python interpreter that runs the framework. Modelyard installs nothing there. "
+        "Default: Modelyard's own.",
         metavar="PATH",
     )
     name: str | None = _source(
         "--name",
-        "The model's name. Default: from the source.",
+        "The model's name. Default: the source's.",
         metavar="NAME",
         affects=("emit", "pack", "package", "results"),
     )
@@ -124,9 +128,9 @@ class SampleOptions:
 
     samples: str | None = _samples(
         "--samples",
-        "Inputs for checks and warm-up: .npz, .npy, .csv (numbers, or texts for a model with a "
-        "tokenizer), a folder of images, sounds or .npz, "
-        "FILE.py:FUNCTION, or random:N.",
+        "Inputs for checks, calibration and warm-up: .npz, .npy, .csv (numbers, or texts if the"
+        " model has a tokenizer), a folder of images, sounds or .npz files, FILE.py:FUNCTION, "
+        "or random:N.",
         metavar="PATH|FILE:FUNCTION|random:N",
         usual=True,
         affects=("samples", "calibrate", "quantize"),
@@ -136,21 +140,21 @@ class SampleOptions:
     )
     samples_pattern: str | None = _samples(
         "--samples-pattern",
-        "Only the files of the folder that match, as in imagenet_*.",
+        "Use only the files of the folder that match this pattern, for example imagenet_*.",
         metavar="GLOB",
     )
     labels: str | None = _samples(
         "--labels",
-        "Labels: 'filename' (the last number in it), 'folder' (one a class, by their names or "
-        "numbers), a CSV of file,label, COCO's JSON of boxes, a folder of masks (PNG), a key of "
-        "the .npz, a CSV's column, or 'none'.",
+        "Where labels come from: 'filename' (its last number), 'folder' (one for each class, by"
+        " name or number), a CSV of file,label, a COCO JSON of boxes, a folder of masks (PNG), "
+        "a key of the .npz, a column of the CSV, or 'none'.",
         metavar="filename|folder|CSV|JSON|MASKS|KEY|none",
         usual=True,
         needs="samples",
     )
     label_names: str | None = _samples(
         "--label-names",
-        "Names of the classes, one a line.",
+        "A file with the names of the classes, one on each line.",
         metavar="FILE",
         affects=_IMAGE_STEPS,
     )
@@ -167,31 +171,37 @@ class SampleOptions:
     prepare: str | None = declared(
         "Samples",
         "--prepare",
-        "Where users' files become inputs, and outputs answers: in the graph, as far as operators "
-        "can, or in the server. Default: in the client.",
+        "Where pictures, sounds and texts become inputs, and outputs become answers: in the "
+        "graph (as far as operators can) or in the server. Default: in the client.",
         choices=("graph", "server"),
         needs="prepares",
         affects=("plan", "simplify", "package"),
     )
     image_size: str | None = _images(
-        "--image-size", "Height x width fed to the model. Default: the model's.", metavar="HxW"
+        "--image-size",
+        "The height and width that the model gets. Default: the model's.",
+        metavar="HxW",
     )
     image_resize: str | None = _images(
         "--image-resize",
-        "Resize first: the shorter side's length, or HxW. Default: straight to size.",
+        "Resize the image to this first: the length of its shorter side, or HxW. Default: "
+        "--image-size.",
         metavar="N|HxW",
     )
     image_crop: str = _images(
-        "--image-crop", "How a resized image is cut to size.", "center", choices=("center", "none")
+        "--image-crop",
+        "How a resized image is cropped to its size.",
+        "center",
+        choices=("center", "none"),
     )
     image_scale: float | None = _images(
         "--image-scale",
-        "Multiplied with pixels of 0..255 first. Default: 1/255 for float inputs.",
+        "Multiply the pixels (0 to 255) by this first. Default: 1/255 for float inputs.",
         metavar="X",
     )
     image_mean: list[float] = _images(
         "--image-mean",
-        "Subtracted, by channel, after the scale: numbers, or imagenet, clip, half.",
+        "Subtract this from each channel after scaling: numbers, or imagenet, clip, half.",
         [],
         metavar="R,G,B|NAME",
         split=True,
@@ -204,7 +214,7 @@ class SampleOptions:
     )
     image_std: list[float] = _images(
         "--image-std",
-        "Divided by, by channel: numbers, or imagenet, clip, half.",
+        "Divide each channel by this: numbers, or imagenet, clip, half.",
         [],
         metavar="R,G,B|NAME",
         split=True,
@@ -216,10 +226,12 @@ class SampleOptions:
         },
     )
     image_color: str = _images(
-        "--image-color", "Colour order.", "rgb", choices=("rgb", "bgr", "gray")
+        "--image-color", "The order of colours.", "rgb", choices=("rgb", "bgr", "gray")
     )
     image_layout: str | None = _images(
-        "--image-layout", "Layout. Default: from the input's shape.", choices=("nchw", "nhwc")
+        "--image-layout",
+        "The layout of the image. Default: from the input's shape.",
+        choices=("nchw", "nhwc"),
     )
     image_interpolation: str = _images(
         "--image-interpolation",
@@ -228,11 +240,11 @@ class SampleOptions:
         choices=("nearest", "bilinear", "bicubic", "lanczos"),
     )
     skip_bad: bool = _samples(
-        "--skip-bad", "Leave out samples that can't be read, and name them.", False
+        "--skip-bad", "Leave out samples that can't be read, and list them.", False
     )
     seed: int = _samples(
         "--seed",
-        "Seed of random samples.",
+        "The seed of random samples.",
         0,
         metavar="N",
         affects=("samples", "calibrate", "check"),

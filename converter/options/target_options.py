@@ -17,7 +17,7 @@ class TargetOptions:
 
     to: list[str] = _target(
         "--to",
-        "Target formats, by comma.",
+        "The target formats, separated by commas.",
         ["onnx"],
         metavar="FORMAT",
         split=True,
@@ -27,8 +27,8 @@ class TargetOptions:
     )
     precision: list[str] = _target(
         "--precision",
-        "Precisions, by comma. fp16+int4-weights (and its like) computes in fp16 beside weights in "
-        "fewer bits.",
+        "The precisions, separated by commas. fp16+int4-weights computes in fp16 and stores "
+        "weights in 4 bits; other pairs likewise.",
         ["fp32"],
         metavar="PRECISION",
         split=True,
@@ -38,7 +38,7 @@ class TargetOptions:
     )
     serve: list[str] = _target(
         "--serve",
-        "Servers to package for, by comma.",
+        "The servers to package for, separated by commas.",
         [],
         metavar="SERVER",
         split=True,
@@ -48,7 +48,7 @@ class TargetOptions:
     )
     deploy: list[str] = _target(
         "--deploy",
-        "Where the packages of --serve are deployed, by comma.",
+        "Write files that deploy the packages of --serve. Separate several by commas.",
         [],
         metavar="NAME",
         split=True,
@@ -64,47 +64,49 @@ class TargetOptions:
     )
     overwrite: bool = _target(
         "--overwrite",
-        "Replace an output folder that modelyard made and nobody changed since.",
+        "Replace the output folder if Modelyard made it and nobody has changed it.",
         False,
         usual=True,
         affects=("results",),
     )
     keep_going: bool = _target(
         "--keep-going",
-        "Leave out targets and precisions that can't be, and artifacts that miss a gate, and give "
-        "the others; exit code 4 all the same where a gate was missed.",
+        "Leave out the targets and precisions that can't be made and the artifacts that miss a "
+        "gate, and write the others. If a gate was missed, the exit code is still 4.",
         False,
         usual=True,
         affects=("plan", "results"),
     )
     repository: str | None = _target(
         "--repository",
-        "Also add the served model, at its next version, to this model repository.",
+        "Also add the package to this model repository, as the model's next version.",
         metavar="DIR",
         affects=("results",),
     )
     one_name: bool = _target(
         "--one-name",
-        "Serve every precision under the model's own name, each in a folder of its own; in a "
-        "--repository they are versions, in the order of --precision.",
+        "Serve every precision under the model's own name, each in its own folder. In a "
+        "--repository they become versions, in the order of --precision.",
         False,
         needs="precisions",
         affects=("package",),
     )
     shapes: list[str] = _target(
         "--shapes",
-        "Smallest, best and largest shape of an input; again for the next profile. Default: from "
-        "the samples and --max-batch.",
+        "The smallest, the best and the largest shape of an input. Repeat the option for more "
+        "profiles. Default: from the samples and --max-batch.",
         [],
         metavar="NAME:MIN,OPT,MAX",
     )
     external_data: bool = _target(
-        "--external-data", "Keep weights in a file beside the .onnx (always so above 2 GB).", False
+        "--external-data",
+        "Keep the weights in a file beside the .onnx file. Above 2 GB they always are.",
+        False,
     )
     keep_steps: bool = _target(
         "--keep-steps",
-        "Also write the model as read, simplified, in each precision and in what a target has, for "
-        "modelyard diff, and compare each simplifying pass by itself.",
+        "Also write the model after each step (read, simplified, in each precision, legalized) "
+        "for modelyard diff, and verify each simplifying pass on its own.",
         False,
         affects=("plan", "results", "simplify"),
     )
@@ -116,7 +118,7 @@ class TargetOptions:
     )
     skip_passes: list[str] = _target(
         "--skip-pass",
-        "A pass to leave out.",
+        "Leave out this pass.",
         [],
         metavar="PASS",
         values="passes",
@@ -125,12 +127,18 @@ class TargetOptions:
     )
 
     description: str | None = _target(
-        "--description", "What the model does, for an artifact's metadata.", metavar="TEXT"
+        "--description",
+        "What the model does. It goes into the artifact's metadata.",
+        metavar="TEXT",
     )
-    author: str | None = _target("--author", "Who made it, for metadata.", metavar="NAME")
-    license: str | None = _target("--license", "Its licence, for metadata.", metavar="TEXT")
+    author: str | None = _target(
+        "--author", "The model's author, for the metadata.", metavar="NAME"
+    )
+    license: str | None = _target(
+        "--license", "The model's licence, for the metadata.", metavar="TEXT"
+    )
     model_version: str | None = _target(
-        "--model-version", "Its version, for metadata.", metavar="TEXT"
+        "--model-version", "The model's version, for the metadata.", metavar="TEXT"
     )
 
 
@@ -140,37 +148,38 @@ class PrecisionOptions:
 
     calibration_samples: str | None = _precision(
         "--calibration-samples",
-        "Samples to measure value ranges on, as --samples. Default: --samples.",
+        "The samples that calibration measures value ranges on, in the form of --samples. "
+        "Default: --samples.",
         metavar="PATH|FILE:FUNCTION|random:N",
         needs="quantize",
         affects=("calibrate", "quantize"),
     )
     calibration_limit: int | None = _precision(
         "--calibration-limit",
-        "Use only the first N of them.",
+        "Use only the first N calibration samples.",
         metavar="N",
         needs="quantize",
         affects=("calibrate", "quantize"),
     )
     few_samples: bool = _precision(
         "--few-samples",
-        "Calibrate on fewer samples than are needed.",
+        "Allow calibration on fewer samples than recommended.",
         False,
         needs="measured",
         affects=("calibrate", "quantize"),
     )
     calibration: str = _precision(
         "--calibration",
-        "How a range is taken from what was measured; auto: mse, and minmax where that misses a "
-        "gate and there is no budget.",
+        "How a range is chosen from the measured values. auto takes mse, and tries minmax if "
+        "mse misses a gate and no budget is set.",
         "auto",
         choices=("auto", "minmax", "moving", "percentile", "entropy", "mse"),
         needs="integers",
     )
     weight_methods: list[str] = _precision(
         "--weight-methods",
-        "What int8, and weights alone in fewer bits, do to weights, by comma (equalize is for "
-        "schemes with one scale a weight).",
+        "What quantization does to weights, separated by commas. equalize is for schemes with "
+        "one scale for each weight.",
         ["rounding", "bias"],
         metavar="METHOD",
         split=True,
@@ -179,35 +188,35 @@ class PrecisionOptions:
     )
     keep_float: list[str] = _precision(
         "--keep-float",
-        "Nodes to leave in float32: a name or an operator, * for any text.",
+        "Leave these nodes in float32: a name or an operator; * stands for any text.",
         [],
         metavar="PATTERN",
         needs="quantize",
     )
     palette_bits: int = _precision(
         "--palette-bits",
-        "Bits of a weight in palettized artifacts: 1, 2, 4, 6 or 8.",
+        "The bits of each weight in palettized artifacts: 1, 2, 4, 6 or 8.",
         6,
         metavar="N",
         needs="palettes",
     )
     io_dtype: str = _precision(
         "--io-dtype",
-        "Type of float32 inputs and outputs: float16 in fp16 artifacts, bfloat16 in bf16 ones, "
-        "int8 or uint8 with a scale in int8 ones.",
+        "The type of inputs and outputs that are float32 in the source. fp16 artifacts can have"
+        " float16, bf16 artifacts bfloat16, and int8 artifacts int8 or uint8 with a scale.",
         "float32",
         choices=("float32", "float16", "bfloat16", "int8", "uint8"),
         affects=("quantize", "emit", "check", "bench"),
     )
     search_evaluations: int | None = _precision(
         "--search-evaluations",
-        "Most models that are tried where layers are looked for that have to stay in float32. "
-        "Default: by the model's size, for about two minutes.",
+        "The most models to try in the search for layers that must stay in float32. Default: by"
+        " the model's size, about two minutes' worth.",
         metavar="N",
     )
     search_seconds: float | None = _precision(
         "--search-seconds",
-        "End that search by the clock, too: what it finds then depends on the machine.",
+        "Also end that search after this time. Its result then depends on the machine.",
         metavar="S",
         needs="search",
     )

@@ -20,7 +20,7 @@ class CodeRequest(Request):
     trainable: bool = declared(
         HEADING,
         "--trainable",
-        "Keep BatchNorm and Dropout as layers, for training on.",
+        "Keep BatchNorm and Dropout as layers, so that training can go on.",
         False,
         affects=("parse", "simplify", "emit"),
     )

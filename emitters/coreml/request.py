@@ -18,40 +18,40 @@ class PackageRequest(Request):
     metadata: dict[str, str] = declared(
         "Targets",
         "--metadata",
-        "More of Core ML's metadata.",
+        "An additional entry of Core ML's metadata.",
         {},
         affects=("emit",),
         metavar="NAME=VALUE",
     )
     coreml_target: str = _coreml(
         "--coreml-target",
-        "The oldest system that the package is for.",
+        "The oldest system that must run the package.",
         "iOS17",
         affects=("quantize", "emit"),
         choices=("iOS15", "iOS16", "iOS17", "iOS18", "iOS26"),
     )
     compute_units: str | None = _coreml(
         "--compute-units",
-        "Where the package is to run: noted in it, in the manifest and in the Swift snippet, and "
-        "used by checks on a Mac. Default: all, or what the package says.",
+        "Where the package should run. The package, the manifest and the Swift snippet note it,"
+        " and checks on a Mac use it. Default: all, or what the package says.",
         affects=("emit", "check", "bench"),
         choices=("all", "cpu-and-ne", "cpu-and-gpu", "cpu-only"),
     )
     coreml_shapes: list[str] = _coreml(
         "--coreml-shapes",
-        "The only shapes of an input, the usual one first. Default: a range (--shapes).",
+        "The only shapes of an input, the most common one first. Default: a range (--shapes).",
         [],
         metavar="NAME:SHAPE,SHAPE",
     )
     coreml_images: list[str] = _coreml(
         "--coreml-image",
-        "An input that the package takes as an image, prepared by the --image-* options.",
+        "Take this input as an image. The --image-* options say how it is prepared.",
         [],
         metavar="NAME",
     )
     coreml_classifier: bool = _coreml(
         "--coreml-classifier",
-        "Have the package give class names (--label-names) and their scores.",
+        "Make the package a classifier: it gives class names (--label-names) and their scores.",
         False,
     )
 

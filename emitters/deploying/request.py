@@ -17,31 +17,38 @@ class DeployRequest(Request):
 
     registry: str | None = _deploying(
         "--registry",
-        "Where the image is kept: HOST/PATH before its name.",
+        "The registry of the image: HOST/PATH in front of its name.",
         metavar="HOST/PATH",
     )
     base_image: str | None = _deploying(
         "--base-image",
-        "The image to build on, with its tag. Default: the server's own, or Python's.",
+        "The base image with its tag. Default: the server's own image, or Python's.",
         metavar="IMAGE",
     )
     model_from: str = _deploying(
         "--model-from",
-        "Where pods have the package from: image, pvc:NAME, or a URL (s3, gs, https). A volume or "
-        "URL holds what serving/SERVER holds.",
+        "Where pods get the package: image, pvc:NAME, or a URL (s3, gs, https). A volume or URL"
+        " holds the content of serving/SERVER.",
         "image",
         metavar="image|pvc:NAME|URL",
     )
     replicas: list[int] = _deploying(
-        "--replicas", "Fewest and most pods, by comma.", [2, 4], metavar="MIN,MAX", split=True
+        "--replicas",
+        "The smallest and the largest number of pods, separated by a comma.",
+        [2, 4],
+        metavar="MIN,MAX",
+        split=True,
     )
     memory_limit: int | None = _deploying(
         "--memory-limit",
-        "Most megabytes a pod may take. Default: twice what was measured, or estimated from files.",
+        "The most memory of a pod in megabytes. Default: twice the measured memory, or an "
+        "estimate from the files.",
         metavar="MB",
     )
     canary: int | None = _deploying(
-        "--canary", "Percent of requests that the new revision gets.", metavar="PERCENT"
+        "--canary",
+        "The share of requests that the new revision gets, in percent.",
+        metavar="PERCENT",
     )
 
 

@@ -28,15 +28,15 @@ class OnnxRequest(Request):
     reduce_range: bool = declared(
         "ONNX Runtime",
         "--reduce-range",
-        "Give int8 weights 7 bits, whose products no x86 CPU saturates.",
+        "Give int8 weights 7 bits. Their products don't saturate on any x86 CPU.",
         False,
         affects=("plan",),
     )
     ort_extensions: bool = declared(
         "ONNX Runtime",
         "--ort-extensions",
-        "With --prepare graph: the artifact takes files of pictures (JPEG, PNG) or sounds (WAV, "
-        "FLAC), and needs onnxruntime-extensions, which decodes them.",
+        "With --prepare graph, the artifact takes picture files (JPEG, PNG) or sound files "
+        "(WAV, FLAC). It needs onnxruntime-extensions to decode them.",
         False,
         needs="in_graph",
         affects=("parse",),

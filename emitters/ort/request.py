@@ -17,7 +17,8 @@ class OrtRequest(Request):
     ort_optimization: str = declared(
         HEADING,
         "--ort-optimization",
-        "How far the graph is optimized as it is written; basic keeps to ONNX's own operators.",
+        "How much ONNX Runtime optimizes the graph before it is written. basic keeps to ONNX's "
+        "own operators.",
         "all",
         affects=("emit",),
         choices=("basic", "extended", "all"),

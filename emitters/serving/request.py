@@ -27,16 +27,19 @@ class ServingRequest(Request):
 
     max_batch: int | None = _serving(
         "--max-batch",
-        "Largest batch the server may build. Default: 8 where the model takes batches, else 0.",
+        "The largest batch that the server may build. Default: 8 if the model takes batches, "
+        "else 0.",
         metavar="N",
         affects=("emit", "package"),
     )
     dynamic_batching: bool = _serving(
-        "--dynamic-batching/--no-dynamic-batching", "Let the server batch requests.", True
+        "--dynamic-batching/--no-dynamic-batching",
+        "Let the server join requests into batches.",
+        True,
     )
     preferred_batch: list[int] = _serving(
         "--preferred-batch",
-        "Batch sizes the server should prefer, by comma.",
+        "The batch sizes that the server prefers, separated by commas.",
         [],
         metavar="N,N",
         split=True,
@@ -45,31 +48,31 @@ class ServingRequest(Request):
     )
     queue_delay: int = _serving(
         "--queue-delay",
-        "Microseconds a request may wait for a batch.",
+        "How many microseconds a request may wait for a batch.",
         100,
         metavar="US",
         needs="dynamic_batching",
     )
-    instances: int = _serving("--instances", "Instances of the model.", 1, metavar="N")
+    instances: int = _serving("--instances", "How many instances of the model run.", 1, metavar="N")
     max_instances: int | None = _serving(
         "--max-instances",
-        "Instances that the server may start under load. Default: no more than --instances.",
+        "The most instances that the server may start under load. Default: --instances.",
         metavar="N",
     )
     request_timeout: int = _serving(
-        "--request-timeout", "Seconds that a request may take.", 60, metavar="S"
+        "--request-timeout", "The most seconds that a request may take.", 60, metavar="S"
     )
     instance_kind: str | None = _serving(
         "--instance-kind",
-        "Where instances run. Default: cpu; with TensorRT, on GPUs.",
+        "The device of the instances. Default: cpu; gpu for TensorRT.",
         choices=("auto", "cpu", "gpu"),
         affects=("emit", "package"),
     )
     version: int = _serving(
-        "--version", "Version number of the model in its folder.", 1, metavar="N"
+        "--version", "The model's version number in the package.", 1, metavar="N"
     )
     warmup: int = _serving(
-        "--warmup", "Samples to warm each batch size up with; 0 for none.", 1, metavar="N"
+        "--warmup", "How many samples warm up each batch size. 0 means no warm-up.", 1, metavar="N"
     )
     parameters: dict[str, str] = _serving(
         "--parameter", "A parameter for the server's configuration.", {}, metavar="NAME=VALUE"

@@ -17,53 +17,55 @@ class EngineRequest(Request):
 
     optimization_level: int | None = _tensorrt(
         "--optimization-level",
-        "How long the builder looks for faster kernels, 0 to 5. Default: the library's.",
+        "The builder's effort to find faster kernels, 0 to 5. Default: the library's.",
         metavar="0..5",
     )
     workspace: int | None = _tensorrt(
-        "--workspace", "Most scratch memory that a layer may take.", metavar="MiB"
+        "--workspace", "The most scratch memory of a layer.", metavar="MiB"
     )
     timing_cache: bool = _tensorrt(
         "--timing-cache/--no-timing-cache",
-        "Keep the builder's timings, by device and version, for the next build.",
+        "Keep the builder's timings for the next build on the same device and version.",
         True,
     )
     version_compatible: bool = _tensorrt(
         "--version-compatible",
-        "An engine that later versions of the library load.",
+        "Build an engine that later versions of the library can load.",
         False,
         affects=("emit", "check", "bench"),
     )
     hardware_compatible: str | None = _tensorrt(
         "--hardware-compatible",
-        "An engine for other devices than the one it was built on.",
+        "Build an engine that also runs on other devices.",
         choices=("ampere+", "same-compute-capability"),
     )
     strip_weights: bool = _tensorrt(
         "--strip-weights",
-        "Leave the weights out of the engine; model.onnx has them.",
+        "Leave the weights out of the engine. model.onnx holds them.",
         False,
         affects=("emit", "package"),
     )
-    refit: bool = _tensorrt("--refit", "An engine whose weights can be replaced.", False)
+    refit: bool = _tensorrt("--refit", "Build an engine whose weights can be replaced.", False)
     weight_streaming: bool = _tensorrt(
-        "--weight-streaming", "An engine whose weights may stay in the host's memory.", False
+        "--weight-streaming", "Build an engine whose weights may stay in the host's memory.", False
     )
     sparsity: bool = _tensorrt("--sparsity", "Use kernels for 2:4 sparse weights.", False)
     tf32: bool = _tensorrt(
-        "--tf32/--no-tf32", "Let float32 products round their inputs to 10 bits.", True
+        "--tf32/--no-tf32",
+        "Let float32 products use TF32, which rounds their inputs to 10 bits.",
+        True,
     )
     compute_capabilities: list[str] = _tensorrt(
         "--compute-capability",
-        "Compute capabilities to build for, by comma (tensorrt-rtx). Default: the device's; "
-        "8.6, 8.9, 12.0 without one.",
+        "The compute capabilities to build for, separated by commas (tensorrt-rtx). Default: "
+        "the device's, or 8.6, 8.9 and 12.0 without a device.",
         [],
         metavar="X.Y,X.Y",
         split=True,
     )
     plugins: list[str] = _tensorrt(
         "--plugin",
-        "A TensorRT plugin library, by its path; it runs code: needs --trust-source.",
+        "The path of a TensorRT plugin library. It runs code and needs --trust-source.",
         [],
         affects=("emit", "check", "bench"),
         metavar="FILE.so",

@@ -15,8 +15,8 @@ class HuggingFaceRequest(Request):
     task: str | None = declared(
         "Source",
         "--task",
-        "What a Hugging Face model is to do: text-classification, sentence-embedding... "
-        "Default: from its config.",
+        "The task of a Hugging Face model: text-classification, sentence-embedding and others. "
+        "Default: the one in its config.",
         metavar="TASK",
         affects=("parse",),
     )

@@ -18,11 +18,13 @@ from converter.ir.model import Model
 from converter.options.request import Request
 from converter.passes.order import IMPORT_PASSES
 from converter.protocols.emitter import Artifact, Emitter
+from converter.runtime.child import ChildError
 from parsers.onnx.graph import check, densify
 from tests.conformance.cases import Case, Store
 from tests.conformance.compare import differences
 from tests.conformance.outcome import Outcome
 from tests.conformance.parameters import STAGES, constant_inputs, make_constant
+from tests.conformance.saved_models import opened
 
 _REFUSALS = (2, 3)
 """Exit codes of errors that say that this model can't be taken."""
@@ -94,6 +96,8 @@ class Attempts:
             return result("unreadable", str(error))
         except DependencyError:
             raise
+        except ChildError as error:  # of SavedModels
+            return result("rejected", error.message)
         except ModelyardError as error:
             state = "refused" if error.exit_code in _REFUSALS else "crashed"
             state = "rejected" if opening else state
@@ -128,11 +132,14 @@ class Attempts:
                result: Callable[..., Outcome]) -> Outcome:  # fmt: skip
         fed = self._feeds(case, self._store.model(case))
         feeds = {n: to_array(item) for n, item in fed.items() if n not in constants}
-        session = self._emitter.open(artifact, self._request)
-        try:
-            found = session.run(feeds)
-        finally:
-            session.close()
+        if self._emitter.name == "savedmodel":
+            found = opened(artifact, self._folder / case.name).run(feeds)
+        else:
+            session = self._emitter.open(artifact, self._request)
+            try:
+                found = session.run(feeds)
+            finally:
+                session.close()
         wrong = differences(self._store.outputs(case), found, case.rtol, case.atol)
         return result("wrong" if wrong else "passed", "; ".join(wrong))
 

@@ -21,7 +21,7 @@ from tests.conformance.tables import (
 
 PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "conformance.md"
 
-_PACKAGES = {"tflite": "ai-edge-litert", "coreml": "coremltools"}
+_PACKAGES = {"tflite": "ai-edge-litert", "coreml": "coremltools", "savedmodel": "tensorflow"}
 """The others' are called as the target is."""
 _COMMON = ("onnx", "onnxruntime", "onnxruntime-gpu", "numpy")
 _SECTION = re.compile(r"^## (\S+)\n.*?(?=^## |\Z)", re.M | re.S)

@@ -17,7 +17,7 @@ TARGETS = [
     ("coreml", "coremltools", 1_230, 1),  # of these too
     ("pytorch", "torch", 155, 8),  # of these too; one in eight: torch is a process of its own
     ("keras", "keras", 9, 108),  # of these too; one in 108: TensorFlow starts anew for each
-    ("savedmodel", "tensorflow", 4, 194),  # one in 194, for the same reason
+    ("savedmodel", "tensorflow", 18, 54),  # one in 54
     ("tensorrt-rtx", "tensorrt_rtx", 155, 8),  # one in eight: a case is two processes
     ("openvino", "openvino", 150, 8),  # of the cases that ONNX Runtime itself passes
 ]

@@ -41,6 +41,21 @@ def test_does_what_it_is_for(library: str, text: str, expected: dict[str, int]) 
     assert ops(model) == expected
 
 
+def test_what_onnx_runtime_adds_has_names_that_it_does_not_give_again() -> None:
+    """It calls what it adds "gemm_output_shape_token_3", say, and fails where there is one."""
+    model = text_model(
+        """m (float[2,3,4] x) => (float[2,3,4] y) <float[4] b = {1,2,3,4}>
+        { p = MatMul(x, w) q = Add(p, b) r = Softmax(q) s = MatMul(r, w) y = Add(s, b) }""",
+        w=np.arange(16, dtype=np.float32).reshape(4, 4),
+    )
+    names = {*"xbwpqrsy"}
+    model.graph = plugins.load("passes", "ort-basic")(model.graph).model
+    values = [value for node in model.nodes() for value in (*node.inputs, *node.outputs)]
+    added = {value.name or "" for value in values if value is not None} - names
+    assert ops(model)["Gemm"] == 2
+    assert added and all(name.startswith("basic_") for name in added)
+
+
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_what_a_caller_sees_stays(library: str) -> None:
     model = text_model("""

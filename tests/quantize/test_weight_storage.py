@@ -203,6 +203,7 @@ def test_many_weights_are_put_into_bins(monkeypatch: pytest.MonkeyPatch) -> None
     errors = []
     for many in (weights.size + 1, weights.size - 1):
         monkeypatch.setattr(palettes, "MANY", many)
+        monkeypatch.setattr(palettes, "LOOKED_UP", many)
         table = palettes.palette(weights, 64, counts)
         places = palettes.nearest(weights, table)
         distances = np.abs(weights[:, None].astype(np.float64) - table)

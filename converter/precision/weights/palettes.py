@@ -21,8 +21,14 @@ Array = np.ndarray[Any, Any]
 ROUNDS = 100
 """Most of Lloyd's; it ends earlier where the bounds stay."""
 
-MANY = 1 << 20
-"""Numbers above which they are put into bins."""
+MANY = 1 << 19
+"""Numbers above which they are put into bins to make a table."""
+
+LOOKED_UP = 1 << 20
+"""Numbers above which their places are found by bins, too."""
+
+_BINS_EACH = 16
+"""For each of a table's entries, the bins that there are at least; else numbers are sorted."""
 
 _BITS = 20
 """Of a float32 that name its bin: sign, exponent and 11 of the mantissa, 1/2048 of the number."""
@@ -47,7 +53,7 @@ def palette(values: Array, entries: int, counts: Array | None = None) -> Array:
         float32, ascending; at most ``entries``, fewer where there are fewer different values.
     """
     found = _binned(values.reshape(-1), counts) if values.size > MANY else None
-    if found is None or found[0].size <= entries:
+    if found is None or found[0].size < _BINS_EACH * entries:
         order = np.argsort(values, axis=None)
         ordered: Array = values.reshape(-1)[order]
         different: Array = ordered[np.append(True, ordered[1:] != ordered[:-1])]
@@ -72,7 +78,7 @@ def nearest(values: Array, table: Array) -> Array:
     bounds = _between(table.astype(np.float64))
     lower = bounds.astype(np.float32)  # the largest float32 that isn't above each: no value between
     lower = np.where(lower > bounds, np.nextafter(lower, np.float32(-np.inf)), lower)
-    if values.size <= MANY:
+    if values.size <= LOOKED_UP:
         return np.searchsorted(lower, values).astype(np.uint8)
     ends = np.arange(1 << _BITS, dtype=np.uint32) << (32 - _BITS)  # of bins, the lower ones
     low, high = (np.searchsorted(lower, _numbers(end)) for end in (ends, ends | _REST))

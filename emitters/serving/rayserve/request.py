@@ -19,11 +19,12 @@ class RayRequest(ServingRequest):
     """What is asked of a deployment; docs/options.md lists it."""
 
     replica_cpus: float = _ray(
-        "--replica-cpus", "CPUs that Ray sets aside for an instance.", 1.0, metavar="N"
+        "--replica-cpus", "The CPUs that Ray reserves for an instance.", 1.0, metavar="N"
     )
     target_ongoing_requests: int = _ray(
         "--target-ongoing-requests",
-        "Requests an instance that Ray aims at, where it starts more of them (--max-instances).",
+        "How many requests an instance should handle at once. Above that, Ray starts more "
+        "instances, up to --max-instances.",
         2,
         metavar="N",
     )

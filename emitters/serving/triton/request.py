@@ -23,10 +23,13 @@ class TritonRequest(ServingRequest):
     """What is asked of a model folder; docs/options.md lists it."""
 
     version_policy: str = _triton(
-        "--version-policy", "latest:N, all, or specific:N,N.", "latest:1", metavar="POLICY"
+        "--version-policy",
+        "The versions that are served: latest:N, all, or specific:N,N.",
+        "latest:1",
+        metavar="POLICY",
     )
     response_cache: bool = _triton(
-        "--response-cache", "Let the server answer repeated requests from its cache.", False
+        "--response-cache", "Let the server answer repeated requests from a cache.", False
     )
     optimization: str | None = _triton(
         "--optimization",
@@ -35,49 +38,51 @@ class TritonRequest(ServingRequest):
     )
     instance_groups: list[str] = _triton(
         "--instance-group",
-        "A group of instances, in config.pbtxt's words: 'kind: KIND_GPU count: 2 gpus: [0, 1]', "
-        "host_policy and rate_limiter too. In place of --instances and --instance-kind.",
+        "A group of instances as config.pbtxt writes it: 'kind: KIND_GPU count: 2 gpus: [0, "
+        "1]', with host_policy and rate_limiter if needed. It replaces --instances and "
+        "--instance-kind.",
         [],
         metavar="TEXT",
     )
     priority_levels: str | None = _triton(
         "--priority-levels",
-        "Priority levels of requests, 1 the first; after a colon the level of requests that name "
-        "none. Default: the last.",
+        "The number of priority levels (1 is the highest), and after a colon the level of "
+        "requests without one. Default: the last level.",
         metavar="N[:N]",
         needs="dynamic_batching",
     )
     queue_policies: list[str] = _triton(
         "--queue-policy",
-        "How long requests may wait and how many, in config.pbtxt's words: 'max_queue_size: 64 "
-        "default_timeout_microseconds: 5000'. With LEVEL= before it, of one priority level.",
+        "How many requests may wait, and how long, as config.pbtxt writes it: 'max_queue_size: "
+        "64 default_timeout_microseconds: 5000'. LEVEL= in front sets one priority level.",
         [],
         metavar="[LEVEL=]TEXT",
         needs="dynamic_batching",
     )
     sequence: bool = _triton(
         "--sequence",
-        "Let the server keep the state from request to request of a sequence: the inputs and "
-        "outputs that the source's own state became.",
+        "Let the server keep the model's state between the requests of a sequence. The state is"
+        " what the source keeps between calls.",
         False,
     )
     states: list[str] = _triton(
         "--state",
-        "An input that is a state, and the output that is its next value; several times. It starts "
-        "at zeros.",
+        "A state's input, and the output with its next value. The state starts as zeros. Repeat"
+        " the option for more states.",
         [],
         metavar="INPUT=OUTPUT",
     )
     sequence_batching: str | None = _triton(
         "--sequence-batching",
-        "How sequences are batched, in config.pbtxt's words: 'direct { }', 'oldest { "
-        "max_candidate_sequences: 8 }', max_sequence_idle_microseconds and control_input too.",
+        "How sequences are batched, as config.pbtxt writes it: 'direct { }', 'oldest { "
+        "max_candidate_sequences: 8 }', with max_sequence_idle_microseconds and control_input "
+        "if needed.",
         metavar="TEXT",
     )
     ragged: list[str] = _triton(
         "--ragged",
-        "An input whose requests are joined without padding: INPUT=KIND:TARGET names the input "
-        "that tells them apart, and what it holds (BATCH_ACCUMULATED_ELEMENT_COUNT).",
+        "Join an input's requests without padding. TARGET is the input that separates them, and"
+        " KIND is what it holds (BATCH_ACCUMULATED_ELEMENT_COUNT).",
         [],
         metavar="INPUT=KIND:TARGET",
         needs="dynamic_batching",
