@@ -1,5 +1,5 @@
-"""The Python twin of the command line: convert, run_recipe, sweep, report, check, bench, serve, tune,
-diff, sensitivity, inspect, doctor; and load, which runs an artifact.
+"""The Python twin of the command line: convert, run_recipe, sweep, report, check, bench, serve,
+tune, diff, sensitivity, inspect, doctor; and load, which runs an artifact.
 
     import modelyard
 

@@ -55,9 +55,9 @@ def command(
 ) -> None:
     """Carry out a recipe with every combination of options, and compare what came of it.
 
-    The recipe's `sweep:` is a mapping of options to lists of values, and OPTION=VALUE,VALUE adds to
-    it. Each combination has an output of its own in OUT, and a failure there leaves the others. Steps
-    that several have are done once. The same command goes on where it was cut short. OUT/report.html
+    The recipe's `sweep:` maps options to lists of values, and OPTION=VALUE,VALUE adds to it.
+    Each combination has its own output in OUT, and its own error. Steps that several have
+    run once. If a sweep was cut short, the same command goes on with it. OUT/report.html
     compares all artifacts.
 
     \b

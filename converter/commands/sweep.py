@@ -19,7 +19,7 @@ from converter.errors import MachineError, ModelyardError, UsageError, from_os_e
 from converter.files import output_guard
 from converter.files.digest import code_digest, digest_of, file_digest
 from converter.files.scrub import scrub
-from converter.options.recipe import cell_fields, find_recipe
+from converter.options.recipe import find_recipe, own_fields
 from converter.options.sweep import Cell, Sweep, read_axes
 from converter.pipeline.layers import overruled
 from converter.pipeline.reads import paths_read, without_folder
@@ -55,7 +55,7 @@ class CellReport(BaseModel):
 class SweepReport(Compared):
     """The contents of sweep.json: the cells, and the comparison of what they gave."""
 
-    cells: list[CellReport] = []
+    cells: list[CellReport] = Field(default=[])
     seal: str = Field(default="", description="Of this text with an empty one.")
 
 
@@ -149,7 +149,7 @@ def sweep(
     if "parts" in values:
         raise UsageError(f"{found.where} has parts, and a sweep is of one model at a time")
     asked: Sweep = values.pop("sweep", Sweep({}))
-    more = read_axes(axes or {}, "the sweep", lambda own: cell_fields(own, "the sweep", {}, Path()))
+    more = read_axes(axes or {}, "the sweep", lambda own: own_fields(own, "the sweep", {}, Path()))
     asked = asked.beside(more, exclude)
     want = want or asked.want or None
     if want is not None:
@@ -336,7 +336,6 @@ def _key(part: Part, versions: Mapping[str, str]) -> str:
     """The key of all that is known of a cell: options, contents of files, versions, our code."""
     request = part.request
     asked = {name: value for name, value in vars(request).items() if name not in _NOT_IN_KEYS}
-    files = {name: path for name, path in paths_read(request, part.identity).items()}
-    contents = sorted(file_digest(path) for path in files.values())
+    contents = sorted(file_digest(path) for path in paths_read(request, part.identity).values())
     asked["source"] = without_folder(request.source)
     return digest_of([code_digest(), dict(versions), asked, contents, dict(part.identity.versions)])

@@ -91,28 +91,28 @@ def read_fields(written: Mapping[str, Any], folder: Path, where: str) -> dict[st
     """
     parts, swept = written.get("parts"), written.get("sweep")
     values = {key: value for key, value in written.items() if key not in ("parts", "sweep")}
-    found = cell_fields(values, where, {}, folder)
+    found = own_fields(values, where, {}, folder)
     if swept is not None:
         from converter.options.sweep import read_sweep
 
         beside = {**found}
         found["sweep"] = read_sweep(
-            swept, where, lambda own: cell_fields(own, where, beside, folder)
+            swept, where, lambda own: own_fields(own, where, beside, folder)
         )
     if parts is not None:
         require_parts(parts, found, where)
         found["parts"] = {
-            name: cell_fields(own, f"{where}, part {name}", found, folder)
+            name: own_fields(own, f"{where}, part {name}", found, folder)
             for name, own in parts.items()
         }
     return found
 
 
-def cell_fields(
+def own_fields(
     values: Mapping[str, Any], where: str, beside: Mapping[str, Any], folder: Path
 ) -> dict[str, Any]:
-    """The fields of a recipe, of a part of it, or of a sweep's cell, which make a request with those
-    beside it.
+    """The fields of a recipe, of a part of it, or of an axis of a sweep, which make a request with
+    those beside it.
 
     Args:
         values: As they are written.
