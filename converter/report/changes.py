@@ -57,6 +57,8 @@ def _same(row: Row, earlier: Sequence[Row], rows: Sequence[Row]) -> Row | None:
         return item.model, item.part, item.target, item.precision
 
     exact = [item for item in earlier if of_run(item) == of_run(row)]
+    if row.verdict == "error":  # which may not know what it would have been
+        exact = [item for item in earlier if item.run == row.run]
     if exact:
         return exact[0]
     alike = [item for item in earlier if of_model(item) == of_model(row)]

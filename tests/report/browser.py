@@ -103,10 +103,10 @@ class Browser:
     def press(self, key: str) -> None:
         """Presses a key: ``Tab``, ``Enter``."""
         code = {"Tab": 9, "Enter": 13}[key]
+        told = {"key": key, "code": key, "windowsVirtualKeyCode": code}
         text = {"text": "\r"} if key == "Enter" else {}
-        for kind in ("keyDown", "keyUp"):
-            self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key,
-                      windowsVirtualKeyCode=code, **(text if kind == "keyDown" else {}))  # fmt: skip
+        self.call("Input.dispatchKeyEvent", type="keyDown", **told, **text)
+        self.call("Input.dispatchKeyEvent", type="keyUp", **told)
 
     def overflow(self) -> int:
         """Pixels by which the page is wider than its window."""
