@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from converter.cli.errors import debugging
+from converter.cli.errors import debugging, say
 from converter.cli.printing import echo, echo_json
 from converter.commands.progress import Progress
 from converter.errors import PartlyError
+from converter.files import output_guard
 from converter.text import words
 from converter.text.screen import Console, Text
 
@@ -84,6 +85,12 @@ def show_sweep(made: Swept, as_json: bool) -> None:
         return
     if made.page is not None:
         show_compared(made.report, made.page, as_json)
+        alike: dict[str, list[str]] = {}
+        for name, error in made.errors.items():
+            alike.setdefault(str(error), []).append(name)
+        for cells in alike.values():
+            echo(output_guard.listed(cells), bold=True, err=True)
+            say(made.errors[cells[0]])
         return
     echo(f"{len(made.report.cells)} combinations would be made in {made.out}:")
     for cell in made.report.cells:

@@ -21,9 +21,9 @@ class SweepProgress(Progress):
     :class:`converter.commands.sweep.Watcher`."""
 
     def __init__(self) -> None:
-        super().__init__()
         self._count = self._kept = self._done = self._failed = 0
         self._begun = time.monotonic()
+        super().__init__()  # which renders it once
 
     def cells(self, count: int, kept: int) -> None:
         """How many there are, and how many an earlier run made."""

@@ -92,6 +92,12 @@ def read_fields(written: Mapping[str, Any], folder: Path, where: str) -> dict[st
     parts, swept = written.get("parts"), written.get("sweep")
     values = {key: value for key, value in written.items() if key not in ("parts", "sweep")}
     found = own_fields(values, where, {}, folder)
+    if parts is not None:
+        require_parts(parts, found, where)
+        found["parts"] = {
+            name: own_fields(own, f"{where}, part {name}", found, folder)
+            for name, own in parts.items()
+        }
     if swept is not None:
         from converter.options.sweep import read_sweep
 
@@ -99,12 +105,6 @@ def read_fields(written: Mapping[str, Any], folder: Path, where: str) -> dict[st
         found["sweep"] = read_sweep(
             swept, where, lambda own: own_fields(own, where, beside, folder)
         )
-    if parts is not None:
-        require_parts(parts, found, where)
-        found["parts"] = {
-            name: own_fields(own, f"{where}, part {name}", found, folder)
-            for name, own in parts.items()
-        }
     return found
 
 
