@@ -101,7 +101,7 @@ def read_fields(written: Mapping[str, Any], folder: Path, where: str) -> dict[st
     if swept is not None:
         from converter.options.sweep import read_sweep
 
-        beside = {**found}
+        beside = {name: value for name, value in found.items() if name != "parts"}
         found["sweep"] = read_sweep(
             swept, where, lambda own: own_fields(own, where, beside, folder)
         )

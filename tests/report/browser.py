@@ -41,7 +41,7 @@ class Browser:
         self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)[
             "sessionId"
         ]
-        for domain in ("Page", "Runtime", "Log", "Network"):
+        for domain in ("Page", "Runtime", "Log", "Network", "DOM", "CSS"):
             self.call(f"{domain}.enable")
 
     def call(self, method: str, **params: Any) -> Any:
@@ -107,6 +107,14 @@ class Browser:
         text = {"text": "\r"} if key == "Enter" else {}
         self.call("Input.dispatchKeyEvent", type="keyDown", **told, **text)
         self.call("Input.dispatchKeyEvent", type="keyUp", **told)
+
+    def shows(self, selector: str) -> bool:
+        """Whether the page has an element, and shows it; without scripts, too."""
+        root = self.call("DOM.getDocument")["root"]["nodeId"]
+        node = self.call("DOM.querySelector", nodeId=root, selector=selector)["nodeId"]
+        style = self.call("CSS.getComputedStyleForNode", nodeId=node) if node else {}
+        shown = {item["name"]: item["value"] for item in style.get("computedStyle", ())}
+        return bool(node) and shown["display"] != "none"
 
     def overflow(self) -> int:
         """Pixels by which the page is wider than its window."""
