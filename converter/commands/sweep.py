@@ -256,9 +256,8 @@ class _Sweep:
         if before is None or not before.key or before.key != self._keys[name]:
             return False
         names = (f"{name}.failed", name) if before.state == "failed" else (name,)
-        there = (folder for n in names if output_guard.is_ours(folder := self._out / n))
-        folder = next(there, None)
-        if folder is None or output_guard.strange(folder):
+        there = [folder for n in names if output_guard.is_ours(folder := self._out / n)]
+        if not there or output_guard.strange(folder := there[0]):
             return False
         with suppress(OSError, ValueError):
             report = read_report(folder / "report.json")

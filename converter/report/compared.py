@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -165,7 +165,12 @@ def rows_of(
         link: Its page.
         options: What a sweep's cell was made with.
     """
-    shared = {"run": run, "model": report.title, "report": link, "options": dict(options or {})}
+    shared: dict[str, Any] = {
+        "run": run,
+        "model": report.title,
+        "report": link,
+        "options": dict(options or {}),
+    }
     made = [_row(report, item, shared) for item in report.artifacts]
     failed = [
         Row(name=name, part=name, verdict="error", why=part.failed, **shared)
@@ -178,7 +183,7 @@ def rows_of(
     return [*made, *failed]
 
 
-def _row(report: Report, item: ArtifactReport, shared: Mapping[str, object]) -> Row:
+def _row(report: Report, item: ArtifactReport, shared: Mapping[str, Any]) -> Row:
     points = [point for point in item.latency if point.role == "artifact"]
     single = next((p for p in points if (p.batch, p.concurrency) == (1, 1)), None)
     metric = item.metrics[0] if item.metrics else None
@@ -203,7 +208,7 @@ def _row(report: Report, item: ArtifactReport, shared: Mapping[str, object]) -> 
         memory=item.memory.peak if item.memory else None,
         nodes=item.nodes_after,
         machine=report.machine.cpu if report.machine else "",
-        **shared,  # type: ignore[arg-type]
+        **shared,
     )  # fmt: skip
 
 

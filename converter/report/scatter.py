@@ -1,7 +1,8 @@
 """Artifacts as a drawing: accuracy over latency, larger marks for larger files.
 
-A mark's shape is its target, its colour its precision, and it is filled where no other row beats it
-in accuracy, latency and size. Each mark is a link to its row.
+A mark's shape is its target, its colour and outline its precision, and it is filled where no other
+row beats it in accuracy, latency and size. A line joins those that are closest for their latency.
+Each mark is a link to its row.
 """
 
 from __future__ import annotations
@@ -50,14 +51,18 @@ def scatter(rows: Sequence[Row], front: Collection[str], ship: str) -> Markup | 
     precisions = list(dict.fromkeys(row.precision for _, row, _, _ in places))
     most = max((row.bytes or 0 for _, row, _, _ in places), default=0) or 1
     parts = [y_grid(y, x), _numbers(x, timed), _captions(accuracy, timed)]
-    parts.append(_line([(x.at(across), y.at(max(up, _floor(accuracy))), row.name in front)
-                        for _, row, across, up in places]))  # fmt: skip
+    parts.append(_line([(x.at(across), y.at(max(up, _floor(accuracy))))
+                        for _, row, across, up in places if row.usable]))  # fmt: skip
+    names = list[Markup]()
     # the largest first, so that small marks lie on top
     for number, row, across, up in sorted(places, key=lambda place: -(place[1].bytes or 0)):
         radius = _SMALL + (_LARGE - _SMALL) * math.sqrt((row.bytes or 0) / most)
         at = x.at(across), y.at(max(up, _floor(accuracy)))
         look = targets.index(row.target), precisions.index(row.precision)
         parts.append(_mark(number, row, at, radius, look, row.name in front, row.name == ship))
+        if row.name in front or row.name == ship:
+            names.append(_name(number, at, radius, row.name == ship))
+    parts += names
     height = _keys(parts, targets, precisions)
     return _figure(parts, height, len(places), len(rows), accuracy, timed)
 
@@ -106,9 +111,13 @@ def _captions(accuracy: Accuracy, timed: bool) -> Markup:
     )
 
 
-def _line(places: Sequence[tuple[float, float, bool]]) -> Markup:
-    """Through the marks of the front, from left to right."""
-    points = " ".join(f"{px},{py}" for px, py, first in sorted(places) if first)
+def _line(places: Sequence[tuple[float, float]]) -> Markup:
+    """From left to right through the marks of which no other is both farther left and higher."""
+    first = list[tuple[float, float]]()
+    for place in sorted(places):
+        if not first or place[1] < first[-1][1]:
+            first.append(place)
+    points = " ".join(f"{px},{py}" for px, py in first)
     return Markup('<polyline class="front" points="{}"/>').format(points)
 
 
@@ -126,12 +135,14 @@ def _mark(
         number, classes, _SHAPES[shape % len(_SHAPES)], *at, round(radius, 2),
         name=f"{number}. {row.name}: {_told(row)}",
     )  # fmt: skip
-    if first or ship:
-        near = at[0] > _RIGHT - 60
-        place = at[0] + (radius + 6) * (-1 if near else 1)
-        text = f"{number}, ship" if ship else str(number)
-        drawn += text_at(place, at[1] - radius - 2, text, f"tick{' end' if near else ''}")
     return ring + drawn if ship else drawn
+
+
+def _name(number: int, at: tuple[float, float], radius: float, ship: bool) -> Markup:
+    """A row's number above its mark."""
+    text = f"{number}, ship this" if ship else str(number)
+    place = min(max(at[0], _LEFT + 30 * ship), _RIGHT - 30 * ship)
+    return text_at(place, at[1] - radius - (9 if ship else 4), text, "tick middle")
 
 
 def _told(row: Row) -> str:
