@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,14 @@ import jsonschema
 import pytest
 import yaml
 
+from converter.commands.executor import Ended, Local, Task
+from converter.commands.sweep import CellReport, sweep
 from converter.errors import UsageError
 from converter.options.sweep import Sweep, axes_from, excluded_from, read_sweep
+from converter.pipeline.plan import Step
+from converter.pipeline.run import Listener, Silent
 from converter.pipeline.schemas import schema_text
+from converter.runtime import memory
 from tests.acceptance.cli import COMMAND, command, images, modelyard, names, small_cnn, tree
 
 AXES = {"to": ["onnx", "tflite"], "precision": ["fp32", "int8"]}
@@ -250,3 +256,55 @@ def test_a_report_compares_outputs_and_tells_what_got_worse(folder: Path) -> Non
     (folder / "new" / "comparison.html").write_text("mine")
     assert "isn't a page that modelyard made" in command(*line, cwd=folder, code=2).err
     assert "holds no report" in command("report", ".", cwd=folder, code=2).err
+
+
+class Opened(Silent):
+    """Notes the most cells that were at work at once."""
+
+    def __init__(self) -> None:
+        self.open: set[str] = set()
+        self.most = 0
+
+    def started(self, step: Step) -> None:
+        self.open.add(step.part)
+        self.most = max(self.most, len(self.open))
+
+    def cells(self, count: int, kept: int) -> None:
+        pass
+
+    def ended(self, cell: CellReport) -> None:
+        self.open.discard(cell.name)
+
+
+@pytest.mark.slow
+def test_a_cell_waits_where_memory_is_short(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plenty, little = Opened(), Opened()
+    recipe(folder, sweep={"precision": ["fp32", "fp16", "bf16"]})
+    monkeypatch.chdir(folder)
+    assert not sweep("r.yaml", watcher=plenty, out="a").errors
+    taken = memory.taken([os.getpid(), *memory.family(os.getpid())])
+    monkeypatch.setenv("MODELYARD_MEMORY_LIMIT", str(taken + (400 << 20)))
+    assert not sweep("r.yaml", watcher=little, out="b").errors
+    assert plenty.most > 1 and little.most == 1
+
+
+class OneByOne:
+    """An executor that gets the tasks as they could be sent elsewhere, and gives each alone."""
+
+    def carry_out(
+        self, tasks: Sequence[Task], listener: Listener, ended: Callable[[Ended], None]
+    ) -> None:
+        for task in reversed(tasks):
+            assert json.loads(json.dumps(task.fields)) == task.fields
+            Local().carry_out([task], listener, ended)
+
+
+@pytest.mark.slow
+def test_another_executor_gives_the_same(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    recipe(folder, sweep={"precision": ["fp32", "int8"]})
+    assert not sweep("r.yaml", out="a").errors
+    assert not sweep("r.yaml", out="b", executor=OneByOne()).errors
+    for name in ("fp32", "int8"):
+        one, other = (tree(folder / out / name / "onnx") for out in "ab")
+        assert one == other and one
