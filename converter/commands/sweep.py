@@ -143,9 +143,7 @@ def sweep(
     from converter.options.trust import require_trusted
 
     found = open_recipe(find_recipe(recipe), set, document) if isinstance(recipe, str) else recipe
-    values = overruled(
-        found.values, {**options, "overwrite": again or bool(options.get("overwrite"))}
-    )
+    values = overruled(found.values, {**options, **({"overwrite": True} if again else {})})
     if "parts" in values:
         raise UsageError(f"{found.where} has parts, and a sweep is of one model at a time")
     asked: Sweep = values.pop("sweep", Sweep({}))

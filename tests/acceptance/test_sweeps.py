@@ -23,7 +23,16 @@ from converter.pipeline.plan import Step
 from converter.pipeline.run import Listener, Silent
 from converter.pipeline.schemas import schema_text
 from converter.runtime import memory
-from tests.acceptance.cli import COMMAND, command, images, modelyard, names, small_cnn, tree
+from tests.acceptance.cli import (
+    COMMAND,
+    command,
+    images,
+    modelyard,
+    names,
+    on_a_terminal,
+    small_cnn,
+    tree,
+)
 
 AXES = {"to": ["onnx", "tflite"], "precision": ["fp32", "int8"]}
 
@@ -256,6 +265,13 @@ def test_a_report_compares_outputs_and_tells_what_got_worse(folder: Path) -> Non
     (folder / "new" / "comparison.html").write_text("mine")
     assert "isn't a page that modelyard made" in command(*line, cwd=folder, code=2).err
     assert "holds no report" in command("report", ".", cwd=folder, code=2).err
+
+
+@pytest.mark.slow
+def test_a_terminal_shows_what_runs_and_waits_and_how_long_it_takes(folder: Path) -> None:
+    shown = on_a_terminal([COMMAND, "sweep", "r.yaml"], folder, TERM="xterm", COLUMNS="200")
+    for said in ("0 done, ", "waiting, 0 failed", "about ", " left", "[4/4]", "report: out/"):
+        assert said in shown, said
 
 
 class Opened(Silent):
