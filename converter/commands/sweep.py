@@ -229,7 +229,11 @@ class _Sweep:
         raise UsageError(f"{file} isn't as a sweep left it", hint=hint)
 
     def tasks(self, again: bool) -> list[Task]:
-        """What is to be carried out: the cells that can be, and that aren't there yet."""
+        """What is to be carried out: the cells that can be, and that aren't there yet.
+
+        Raises:
+            UsageError: Something else is in the place of some, and isn't to be replaced.
+        """
         tasks = []
         versions = describe_versions()
         for cell in self._asked:
@@ -245,7 +249,20 @@ class _Sweep:
                 continue
             if again or not self._is_there(cell.name):
                 tasks.append(task)
+        taken = [task.name for task in tasks if self._is_taken(task)]
+        if taken:
+            raise UsageError(
+                f"the sweep's folder {self._out} holds outputs of other options, files or versions",
+                details=taken,
+                hint="Choose another --out, or pass --overwrite to replace them.",
+            )
         return tasks
+
+    def _is_taken(self, task: Task) -> bool:
+        """Whether something is in a cell's place that isn't to be replaced."""
+        place = self._out / task.name
+        there = os.path.lexists(place) and not (place.is_dir() and not any(place.iterdir()))
+        return there and not task.part.request.overwrite
 
     def _is_there(self, name: str) -> bool:
         """Whether an earlier run made the cell, or its report of a missed gate, as it would be

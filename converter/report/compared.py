@@ -98,6 +98,10 @@ class Compared(_Part):
         return ", ".join(f"{found.count(verdict)} {verdict}" for verdict in dict.fromkeys(found))
 
 
+ROUNDING = 1e-7
+"""A distance to the source (1 - cosine) that float32's rounding explains."""
+
+
 @dataclass(frozen=True)
 class Accuracy:
     """What rows are compared by: a task metric that all have, or the distance to the source.
@@ -126,9 +130,13 @@ class Accuracy:
         return None if row.cosine is None else max(0.0, 1 - row.cosine)
 
     def loss(self, row: Row) -> float | None:
-        """The same, less is better."""
+        """The same, less is better; what float32 rounds is no loss."""
         value = self.value(row)
-        return -value if value is not None and self.metric and self.higher_is_better else value
+        if value is None:
+            return None
+        if not self.metric:
+            return max(value, ROUNDING)
+        return -value if self.higher_is_better else value
 
 
 def front(rows: Sequence[Row]) -> set[str]:

@@ -52,6 +52,8 @@ def test_the_front_is_what_nothing_beats_in_all_three() -> None:
     assert front([*ROWS, slower]) == {"fp32", "fp16", "int8"}
     unmeasured = row("unmeasured", 1, None, 10, metric="top1", unit="%", value=81)
     assert "unmeasured" not in front([*ROWS, unmeasured])
+    rounded = [row("a", 1 - 1e-12, 10), row("b", 1 - 1e-14, 20)]
+    assert front(rounded) == {"a"}
     assert front([row("a", p50=None, size=5), row("b", p50=None, size=6)]) == {"a"}
 
 
