@@ -25,6 +25,7 @@ ALONE = (
     "acceptance/test_demo.py",
     "acceptance/test_kills.py",
     "acceptance/test_several_recipes.py",
+    "acceptance/test_sweeps.py",
     "check/test_latency.py",
     "foreign/test_bad_installations.py",
     "hostile/test_bounds.py",

@@ -17,7 +17,7 @@ from converter.report import compared_page, compared_text
 from converter.report.changes import changes
 from converter.report.compared import Compared, Row, distinct, rows_of
 from converter.report.compared_text import told
-from converter.report.json_ import as_json, read_report, scrubbed
+from converter.report.json_ import read_report, scrubbed
 from converter.report.wants import decide
 
 REPORT, SWEEP = "report.json", "sweep.json"
@@ -32,13 +32,12 @@ class Files:
     junit: str | None = None
     markdown: str | None = None
     csv: str | None = None
-    json: str | None = None
 
     def write(self, compared: Compared) -> None:
         """Writes what was asked for; raises UsageError or MachineError where that can't be."""
         forms = (
             (self.junit, compared_text.as_junit), (self.markdown, compared_text.as_markdown),
-            (self.csv, compared_text.as_csv), (self.json, as_json),
+            (self.csv, compared_text.as_csv),
         )  # fmt: skip
         for path, text in forms:
             if path:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from converter.check.gates import told
+from converter.check.latency import LatencyPoint
 from converter.report.model import ArtifactReport, Report
 
 
@@ -199,7 +200,7 @@ def _row(report: Report, item: ArtifactReport, shared: Mapping[str, Any]) -> Row
     return Row(
         name="", part=item.part, target=item.target, precision=item.precision,
         verdict=item.verdict,
-        doubt="; ".join(_doubts(report, item)),
+        doubt="; ".join(_doubts(report, item, single)),
         why=f"{missed.name}: {told(missed)}" if missed else "",
         cosine=item.accuracy.cosine if item.accuracy else None,
         max_abs=item.accuracy.max_abs if item.accuracy else None,
@@ -220,12 +221,14 @@ def _row(report: Report, item: ArtifactReport, shared: Mapping[str, Any]) -> Row
     )  # fmt: skip
 
 
-def _doubts(report: Report, item: ArtifactReport) -> Iterator[str]:
+def _doubts(report: Report, item: ArtifactReport, single: LatencyPoint | None) -> Iterator[str]:
     samples = report.each_part[item.part].samples
     if samples is not None and samples.count and samples.random:
         yield "random inputs"
     if item.stood_in_for:
         yield "not run here"
+    if single is not None and not single.settled:
+        yield "unsteady latency"
 
 
 def distinct(rows: Sequence[Row]) -> list[Row]:

@@ -44,7 +44,11 @@ def _drop(row: Row) -> str:
 
 
 def _spread(row: Row) -> str:
-    return "" if row.spread is None else f"\N{PLUS-MINUS SIGN}{words.percent(row.spread / 2)}"
+    return (
+        ""
+        if row.spread is None or row.spread >= 1
+        else f"\N{PLUS-MINUS SIGN}{words.percent(row.spread / 2)}"
+    )
 
 
 def columns(rows: Sequence[Row]) -> list[Column]:

@@ -90,7 +90,8 @@ class Term:
             return f"no {self.figure.title} was measured"
         if self.limit is None or _HOLDS[self.sign](value, self.limit):
             return ""
-        return f"{self.figure.title} {self.says(value)}"
+        limit = f"not {_SAID[self.sign]} {self.figure.shown(self.limit)}"
+        return f"{self.figure.title} {self.figure.shown(value)}, {limit}"
 
     def says(self, value: float) -> str:
         """``4.2 ms (at most 20 ms)``."""

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -44,6 +45,8 @@ def test_a_row_has_the_figures_of_its_report() -> None:
     assert (bad.metric, bad.value, bad.drop) == ("top1", 76.5625, 4.6875)
     assert rows_of(build.on_random_inputs(), "a")[0].doubt == "random inputs"
     assert rows_of(build.report(), "alone")[0].name == "alone"
+    report.artifacts[0].latency[0] = replace(report.artifacts[0].latency[0], run_to_run=1.5)
+    assert [item.doubt for item in rows_of(report)] == ["unsteady latency", ""]
 
 
 def test_the_front_is_what_nothing_beats_in_all_three() -> None:
@@ -84,7 +87,7 @@ def test_reasons_name_the_limits_and_every_other_row() -> None:
         "int8: p95 latency 10.8 ms (below 20.0 ms), metric drop 0.4000 (below 0.5000); "
         "the only one to meet it"
     )
-    assert "fp16: p95 latency 25.2 ms (below 20.0 ms)" in reasons
+    assert "fp16: p95 latency 25.2 ms, not below 20.0 ms" in reasons
     assert "int4: failed: cosine: 0.95, limit 0.99" in reasons
     _, none = choose([row("a", p50=None)], read_want("p50<1ms"))
     assert none == ["a: no median latency was measured"]
