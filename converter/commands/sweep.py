@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -171,12 +172,36 @@ def sweep(
         made.note(item)
         listening.ended(made.cells[item.name])
 
-    made.write()
-    (executor or Local(keeps=values.get("cache", True))).carry_out(tasks, listening, ended)
-    finish(made.report, out / PAGE, against, want)
-    made.write()
+    with _held(out):
+        made.write()
+        (executor or Local(keeps=values.get("cache", True))).carry_out(tasks, listening, ended)
+        finish(made.report, out / PAGE, against, want)
+        made.write()
     (files or Files()).write(made.report)
     return made.result(out / PAGE)
+
+
+@contextmanager
+def _held(out: Path) -> Iterator[None]:
+    """Holds the sweep's folder: its file is one sweep's at a time.
+
+    Raises:
+        UsageError: Another one holds it.
+    """
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        held = os.open(out, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise from_os_error(error, f"writing to {out}") from error
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        hint = "Wait for it, or choose another --out."
+        raise UsageError(f"another sweep is writing to {out}", hint=hint) from error
+    else:
+        yield
+    finally:
+        os.close(held)
 
 
 def _known(error: Exception) -> ModelyardError:

@@ -44,11 +44,9 @@ def _drop(row: Row) -> str:
 
 
 def _spread(row: Row) -> str:
-    return (
-        ""
-        if row.spread is None or row.spread >= 1
-        else f"\N{PLUS-MINUS SIGN}{words.percent(row.spread / 2)}"
-    )
+    if row.spread is None or row.spread >= 1:
+        return ""
+    return f"\N{PLUS-MINUS SIGN}{words.percent(row.spread / 2)}"
 
 
 def columns(rows: Sequence[Row]) -> list[Column]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
@@ -15,6 +16,7 @@ import jsonschema
 import pytest
 import yaml
 
+import modelyard as modelyard_api
 from converter.commands.executor import Ended, Local, Task
 from converter.commands.sweep import CellReport, sweep
 from converter.errors import UsageError
@@ -244,6 +246,15 @@ def test_nothing_of_the_users_is_replaced(folder: Path) -> None:
         file.unlink()
 
 
+def test_one_sweep_at_a_time_writes_to_a_folder(folder: Path) -> None:
+    (folder / "out").mkdir()
+    held = os.open(folder / "out", os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    assert "another sweep is writing" in command("sweep", "r.yaml", cwd=folder, code=2).err
+    os.close(held)
+    assert names(folder / "out") == []
+
+
 @pytest.mark.slow
 def test_a_report_compares_outputs_and_tells_what_got_worse(folder: Path) -> None:
     base = ("convert", "cnn.onnx", "--samples", "samples.npz", "--no-bench")
@@ -321,9 +332,17 @@ class OneByOne:
 @pytest.mark.slow
 def test_another_executor_gives_the_same(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
-    recipe(folder, sweep={"precision": ["fp32", "int8"]})
-    assert not sweep("r.yaml", out="a").errors
-    assert not sweep("r.yaml", out="b", executor=OneByOne()).errors
+    recipe(folder, sweep={"precision": ["fp32"]})
+    both = {"precision": ["fp32", "int8"]}
+    made = modelyard_api.sweep("r.yaml", axes=both, out=Path("a"))
+    assert not made.errors and made.page == Path("a", "report.html")
+    assert not sweep("r.yaml", axes=both, out="b", executor=OneByOne()).errors
     for name in ("fp32", "int8"):
         one, other = (tree(folder / out / name / "onnx") for out in "ab")
         assert one == other and one
+    compared = modelyard_api.report(
+        "a", Path("b", "int8"), against="b", want="cosine", out="c.html"
+    )
+    assert [row.name for row in compared.rows] == ["a fp32", "a int8", "int8"]
+    assert compared.ship == "a fp32" and not compared.regressions
+    assert 'href="b/int8/report.html"' in Path("c.html").read_text()
