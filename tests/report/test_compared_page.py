@@ -102,6 +102,14 @@ def test_without_scripts_the_table_is_whole(tab: Browser, pages: dict[str, Path]
     assert tab.shows("#filter") and tab.shows("th button")
 
 
+def test_it_prints_its_details(tab: Browser, pages: dict[str, Path]) -> None:
+    tab.open(pages["comparison"])
+    every = "[...document.querySelectorAll('details')].map(d => d.open)"
+    assert not any(tab.run(every))
+    tab.call("Page.printToPDF")
+    assert all(tab.run(every))
+
+
 def test_it_works_by_keyboard_and_has_names_for_everything(
     tab: Browser, pages: dict[str, Path]
 ) -> None:
