@@ -82,18 +82,33 @@ def report(
             for row in rows_in(path, name if len(paths) > 1 else "", page.parent)]  # fmt: skip
     title = names[0] if len(names) == 1 else f"{len(names)} runs"
     compared = Compared(title=title, rows=distinct(rows))
-    finish(compared, page, against, want)
+    finish(compared, page, earlier(against, page.parent), want)
     (files or Files()).write(compared)
     if strict:
         require_no_worse(compared)
     return compared, from_here(page.resolve())
 
 
-def finish(compared: Compared, page: Path, against: str | None, want: str | None) -> None:
-    """Notes what changed and what to ship, and writes the page."""
-    if against is not None:
-        compared.against = _names([against])[0]
-        compared.changes = changes(compared.rows, distinct(rows_in(against, "", page.parent)))
+def earlier(path: str | None, beside: Path) -> tuple[str, list[Row]]:
+    """What an earlier run is called, and its rows; nothing without one.
+
+    Args:
+        path: As for :func:`rows_in`.
+        beside: The folder of the page that links to it.
+
+    Raises:
+        UsageError: It is no output of ours.
+    """
+    if path is None:
+        return "", []
+    return _names([path])[0], distinct(rows_in(path, "", beside))
+
+
+def finish(compared: Compared, page: Path, before: tuple[str, list[Row]], want: str | None) -> None:
+    """Notes what changed since what :func:`earlier` gave and what to ship, and writes the page."""
+    if before[0]:
+        compared.against = before[0]
+        compared.changes = changes(compared.rows, before[1])
     if want is not None:
         decide(compared, want)
     put_page(page, compared_page.as_html(scrubbed(compared)), compared_page.SEAL)

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from converter.commands.convert import Part, planned_part
 from converter.commands.executor import Ended, Executor, Local, Task
 from converter.commands.overview import in_the_way, put
-from converter.commands.report import SWEEP, Files, finish, link
+from converter.commands.report import SWEEP, Files, earlier, finish, link
 from converter.errors import MachineError, ModelyardError, UsageError, from_os_error
 from converter.files import output_guard
 from converter.files.digest import code_digest, digest_of, file_digest
@@ -158,6 +158,7 @@ def sweep(
     if not (trust_recipe or values.get("dry_run")):
         require_trusted(found)
     out = Path(values.pop("out", None) or f"build/{values.get('name') or found.path.stem}")
+    before = earlier(against, out)  # which may be what this folder holds now
     made = _Sweep(out, asked.cells(found.where), values, known or _known)
     listening = watcher or _Unwatched()
     tasks = made.tasks(again)
@@ -175,7 +176,7 @@ def sweep(
     with _held(out):
         made.write()
         (executor or Local(keeps=values.get("cache", True))).carry_out(tasks, listening, ended)
-        finish(made.report, out / PAGE, against, want)
+        finish(made.report, out / PAGE, before, want)
         made.write()
     (files or Files()).write(made.report)
     return made.result(out / PAGE)
@@ -301,10 +302,12 @@ class _Sweep:
             return False
         with suppress(OSError, ValueError):
             report = read_report(folder / "report.json")
-            self.cells[name] = before.model_copy(update={"kept": True})
+            self.cells[name] = cell = before.model_copy(update={"kept": True})
             self._add(name, report, folder)
-            if before.error is not None:
-                self.errors[name] = _error_of(before.error)
+            if report.verdict != "failed":
+                cell.state, cell.error = "done", None
+            elif cell.error is not None:
+                self.errors[name] = _error_of(cell.error)
             return True
         return False
 
@@ -321,8 +324,9 @@ class _Sweep:
             cell.error = scrub(error.as_dict())
             if report is None and error.left is not None:
                 report, folder = read_report(error.left / "report.json"), error.left
-            elif report is None:
-                cell.key = ""  # it is tried again
+            elif report is None:  # it is tried again; what an earlier run made stays as it is
+                before = self._earlier.get(item.name)
+                cell.key = before.key if before is not None else ""
         if report is not None and folder is not None:
             self._add(item.name, report, folder)
         else:

@@ -162,6 +162,13 @@ def test_a_failure_leaves_the_others_and_is_tried_again(folder: Path) -> None:
     kept = {name for name, cell in cells(folder).items() if cell["kept"]}
     assert kept == {"cnn-onnx", "cnn-tflite"}
     assert cells(folder)["broken-tflite"]["state"] == "done"
+    (folder / "cnn.onnx").rename(folder / "away.onnx")
+    command("sweep", "r.yaml", cwd=folder, code=2)
+    assert cells(folder)["cnn-onnx"]["state"] == "failed"
+    (folder / "away.onnx").rename(folder / "cnn.onnx")
+    command("sweep", "r.yaml", "--against", "out", cwd=folder, code=2)
+    again = cells(folder)
+    assert all(again[name]["kept"] and again[name]["state"] == "done" for name in kept)
 
 
 @pytest.mark.slow
@@ -220,6 +227,12 @@ def test_a_dry_run_shows_the_cells_and_writes_nothing(folder: Path) -> None:
     line = ("sweep", "r.yaml", "to=onnx", "--exclude", "precision=int8", "--dry-run")
     done = command(*line, cwd=folder, code=0)
     assert "1 combinations" in done.out and "onnx-fp32" in done.out and tree(folder) == before
+
+
+def test_what_cant_be_compared_with_is_refused_before_anything_runs(folder: Path) -> None:
+    done = command("sweep", "r.yaml", "--against", "nowhere", cwd=folder, code=2)
+    assert "holds no report" in done.err and not (folder / "out").exists()
+    assert "is no limit" in command("sweep", "r.yaml", "--want", "1", cwd=folder, code=2).err
 
 
 def test_what_would_run_code_has_to_be_trusted(folder: Path) -> None:
