@@ -43,10 +43,12 @@ types: $(VENV)/.dev
 
 PYTEST = $(BIN)/python -m pytest $(if $(ORDER),--random-order-seed=$(ORDER))
 
-# Tests of a tier (tests/conftest.py) by two workers, a file each at a time; then what nothing may
-# run beside.
+# Tests of a tier (tests/conftest.py) by two workers, a file each at a time; by two others what needs
+# a process of its own; then what nothing may run beside.
+TWO := -n 2 --dist loadfile
 define tests
-$(PYTEST) -n 2 --dist loadfile -m '$(1) and not alone'
+$(PYTEST) $(TWO) -m '$(1) and not apart and not alone'
+$(PYTEST) $(TWO) -m '$(1) and apart'
 $(PYTEST) -m '$(1) and alone'
 endef
 
@@ -66,7 +68,8 @@ coverage: export MODELYARD_CODE := $(CURDIR)
 coverage: export MODELYARD_RECORD := $(CURDIR)/build/tests/tests.jsonl
 coverage: $(VENV)/.dev
 	rm -f build/tests/data* build/tests/tests.jsonl
-	-$(PYTEST) -p tests.measured.recording -n 2 --dist loadfile -m 'not alone'
+	-$(PYTEST) -p tests.measured.recording $(TWO) -m 'not apart and not alone'
+	-$(PYTEST) -p tests.measured.recording $(TWO) -m apart
 	-$(PYTEST) -p tests.measured.recording -m alone
 	env -u COVERAGE_PROCESS_START $(BIN)/coverage combine -q
 	env -u COVERAGE_PROCESS_START $(BIN)/python -m tests.measured.page

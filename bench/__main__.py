@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
-from bench import growth, resident, whole, written
+from bench import frameworks, growth, resident, whole, written
 from bench.measure import Ratio, Row, in_turns, where, write_section
 from zoo import catalogue
 
@@ -192,6 +192,12 @@ resident memory of the process tree. onnx2coreml 1.1.0 runs in an environment of
 (`bench/coreml.py` says how to make it), onnxsim's `export_coreml` in this one. What is spent
 outside of coremltools' import, builder and conversion is a share of the processor seconds of
 emitting, without reading the ONNX file.
+"""),
+    "frameworks": Part("Emitting PyTorch and OpenVINO", frameworks.rows, """
+Whole processes are timed, from one ONNX file at batch 1 to the written files, imports and all
+(`bench/frameworks.py`). onnx2torch reads opset 17, and ours brings that file to the IR's opset
+first. A whole command converts the file, checks the artifact on two samples and packs it; it stands
+beside `--to onnx` and the peer's conversion together.
 """),
     "growth": Part("Growth", growth.rows, """
 Each step of a whole command is timed by itself, on models of blocks of convolutions, products and

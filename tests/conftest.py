@@ -1,7 +1,8 @@
 """What every test needs: its tier, a cache of its worker's own, and real models converted once.
 
 ``make test`` runs what is quick, and of what is ``slow`` what is marked ``smoke``. The others are
-marked ``rest`` here, and run in ``make test-all``. Of either, what is ``alone`` runs by itself.
+marked ``rest`` here, and run in ``make test-all``. Of either, what is ``apart`` runs in workers of
+its own, and what is ``alone`` by itself.
 """
 
 from __future__ import annotations
@@ -21,29 +22,34 @@ from tests import sweep
 if TYPE_CHECKING:
     from tests.artifacts import Made
 
-ALONE = (
+APART = (
     "acceptance/test_demo.py",
     "acceptance/test_kills.py",
     "acceptance/test_several_recipes.py",
     "acceptance/test_sweeps.py",
-    "check/test_latency.py",
     "foreign/test_bad_installations.py",
     "hostile/test_bounds.py",
     "hostile/test_fuzz.py",
     "passes/test_large.py",
-    "passes/test_traps.py",
-    "quantize/test_sensitivity.py",
     "serving/test_containers.py",
     "serving/test_serve.py",
-    "test_child.py",
     "test_leaks.py",
+    "tflite_emitter/test_real.py",
+)
+"""Files whose tests fork their process, count what it holds, or kill processes: the workers that
+run them have run nothing else."""
+
+ALONE = (
+    "check/test_latency.py",
+    "passes/test_traps.py",
+    "quantize/test_sensitivity.py",
+    "test_child.py",
     "test_run.py",
     "tflite/test_hostile.py",
-    "tflite_emitter/test_real.py",
     "tflite_emitter/test_tidy.py",
     "worker/test_protocol.py",
 )
-"""Files whose tests measure time or memory, or kill processes: nothing may run beside them."""
+"""Files whose tests measure time: nothing may run beside them."""
 
 HERE = Path(__file__).parent
 
@@ -87,17 +93,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             raise pytest.UsageError(f"{item.nodeid} is marked smoke, and not slow: it runs anyway")
         if slow and not smoke:
             item.add_marker(pytest.mark.rest)
-        if item.path.relative_to(HERE).as_posix().startswith(ALONE):
-            item.add_marker(pytest.mark.alone)
+        for name, files in (("apart", APART), ("alone", ALONE)):
+            if item.path.relative_to(HERE).as_posix().startswith(files):
+                item.add_marker(name)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Reads only files of what runs alone, where nothing else is asked for."""
-    if not config.option.markexpr.endswith(" and alone") or not collection_path.is_file():
+    """Reads only files of what runs apart or alone, where nothing else is asked for."""
+    files = {"apart": APART, "alone": ALONE}.get(config.option.markexpr.rpartition(" and ")[2])
+    if files is None or not collection_path.is_file():
         return None
     if not collection_path.is_relative_to(HERE) or collection_path.name == "__init__.py":
         return None
-    return not collection_path.relative_to(HERE).as_posix().startswith(ALONE) or None
+    return not collection_path.relative_to(HERE).as_posix().startswith(files) or None
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -16,6 +16,8 @@ from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
+import pytest
+
 SHARE = int(os.environ.get("MODELYARD_SWEEP", "1"))
 """One case in so many is taken."""
 
@@ -59,6 +61,15 @@ def share_of(tests: Sequence[str], share: int = SHARE, salt: str | None = None) 
         kept = [test for test in group if few or taken(test, share, salt)]
         chosen.update(kept or [min(group, key=lambda test: _number(test, salt))])
     return chosen
+
+
+def asked(request: pytest.FixtureRequest, parameter: str) -> list[str]:
+    """What of a parameter the tests of a module that run now have, for a fixture that makes all of
+    them at once."""
+    items = (item for item in request.session.items if isinstance(item, pytest.Function))
+    ours = (item for item in items if item.path == request.path and hasattr(item, "callspec"))
+    found = (item.callspec.params.get(parameter) for item in ours)
+    return sorted({value for value in found if isinstance(value, str)})
 
 
 def at_least(floor: int) -> float:

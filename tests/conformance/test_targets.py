@@ -1,5 +1,7 @@
 """The official node tests through every target, opened from disk and run in its own runtime."""
 
+from collections.abc import Collection
+
 import pytest
 
 from tests import sweep
@@ -21,6 +23,9 @@ TARGETS = [
 ]
 """A target, its library, how many cases it takes at least, and one case in so many."""
 
+BACKENDS = [("torch", 18, 54), ("jax", 4, 194)]
+"""What Keras computes by besides TensorFlow, likewise; JAX starts anew for each case."""
+
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("target", "library", "floor", "share"), TARGETS)
@@ -28,13 +33,31 @@ def test_nothing_is_wrong(target: str, library: str, floor: int, share: int) -> 
     """What is emitted gives what the case says (or is built, where it can't run here), and
     nothing crashes; the rest is refused."""
     pytest.importorskip(library, reason=f"{library} isn't installed")
+    _nothing_is_wrong(target, floor, share)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("backend", "floor", "share"), BACKENDS)
+def test_keras_code_is_right_on_other_backends(
+    backend: str, floor: int, share: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same of Keras' code, where it isn't TensorFlow that computes. A backend may lack a type
+    (PyTorch's has no uint64): it raises then, and that counts as not passed."""
+    pytest.importorskip(backend, reason=f"{backend} isn't installed")
+    monkeypatch.setenv("KERAS_BACKEND", backend)
+    _nothing_is_wrong("keras", floor, share, {*FAILURES} - {"rejected"})
+
+
+def _nothing_is_wrong(
+    target: str, floor: int, share: int, wrong: Collection[str] = FAILURES
+) -> None:
     store = open_store()
     done = run(
         store,
         target,
         chosen(store, target, Filters(share=max(share, sweep.SHARE), salt=sweep.seed())),
     )
-    failed = [show.line(o, verbose=True) for o in done.outcomes if o.state in FAILURES]
+    failed = [show.line(o, verbose=True) for o in done.outcomes if o.state in wrong]
     assert not failed, "\n".join([f"{len(failed)} cases failed", *failed[:20]])
     found = counts(done.outcomes)
     least = sweep.at_least(floor * share if sweep.SHARE > 1 else floor)

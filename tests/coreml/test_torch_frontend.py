@@ -15,6 +15,7 @@ from parsers.coreml.importer import read
 from tests.coreml.running import Array, run
 from tests.coreml.torch_networks import Network, networks
 from tests.coreml.torch_packages import file_name
+from tests.sweep import asked
 from zoo.packages import fetch_package_file, fetch_package_folder
 from zoo.samples import notes
 
@@ -25,10 +26,10 @@ LAYERS = [name for name, network in NETWORKS.items() if network.layers]
 
 
 @pytest.fixture(scope="module")
-def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with all packages, written by a process where coremltools sees PyTorch."""
-    folder = tmp_path_factory.mktemp("packages")
-    command = [sys.executable, "-m", "tests.coreml.torch_packages", str(folder)]
+def packages(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with packages, written by a process where coremltools sees PyTorch."""
+    folder, names = tmp_path_factory.mktemp("packages"), asked(request, "name")
+    command = [sys.executable, "-m", "tests.coreml.torch_packages", str(folder), *names]
     root = Path(__file__).parents[2]
     done = subprocess.run(
         command, cwd=root, capture_output=True, text=True, timeout=600, check=False

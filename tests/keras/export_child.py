@@ -1,7 +1,7 @@
 """Exports Keras layers, or TensorFlow functions, one by one and compares ONNX Runtime with them.
 
-``python -m tests.keras.export_child layers|functions FOLDER`` prints a JSON line for each case:
-``{"case", "error", "made"}`` with the largest error relative to the outputs' scale, or
+``python -m tests.keras.export_child layers|functions FOLDER [CASE ...]`` prints a JSON line for
+each case: ``{"case", "error", "made"}`` with the largest error relative to the outputs' scale, or
 ``{"case", "refused", "details"}``.
 """
 
@@ -33,9 +33,11 @@ LINE = tf_export.Spec("x", "float32", ("batch", "length"))
 SIZES = {"length": 6, "rows": 4, "d1": 6, "d2": 5, "d3": 4}
 
 
-def main(kind: str, folder: Path) -> None:
-    """Runs every case."""
+def main(kind: str, folder: Path, names: Sequence[str]) -> None:
+    """Runs the cases of these names, or all."""
     for name, make, more in {"layers": _layers, "functions": _functions}[kind](folder):
+        if names and name not in names:
+            continue
         keras.utils.set_random_seed(0)
         try:
             found = _compared(folder, *make(), **more)
@@ -163,4 +165,4 @@ def _relative(wanted: Array, found: Array) -> float:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3:])

@@ -1,6 +1,7 @@
 """Keras layers and TensorFlow functions through tf2onnx: right, or refused by name."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 
 from tests.keras.conftest import run_module
 from tests.keras.layer_cases import CASES
+from tests.sweep import asked
 
 pytestmark = pytest.mark.slow
 
@@ -30,16 +32,18 @@ REFUSED = LAYERS | FUNCTIONS
 """What can't be translated: the kind of error, and what it says."""
 
 
-def _results(kind: str, folder: Path) -> dict[str, Any]:
-    """All cases' results, from one process."""
-    printed = run_module("tests.keras.export_child", kind, str(folder))
+def _results(kind: str, folder: Path, names: Sequence[str] = ()) -> dict[str, Any]:
+    """Results of the cases of these names, or of all, from one process."""
+    printed = run_module("tests.keras.export_child", kind, str(folder), *names)
     found = [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
     return {item["case"]: item for item in found}
 
 
 @pytest.fixture(scope="module")
-def layers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    return _results("layers", tmp_path_factory.mktemp("layers"))
+def layers(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Any]:
+    return _results("layers", tmp_path_factory.mktemp("layers"), asked(request, "name"))
 
 
 @pytest.fixture(scope="module")

@@ -111,7 +111,8 @@ class Copy:
                "MODELYARD_RECORD": str(AGAIN if files else TIMES),
                "MODELYARD_CACHE": str(self._cache), "PYTHONPATH": str(self.root)}  # fmt: skip
         argv = [sys.executable, "-m", "pytest", "-q", "-p", "tests.measured.recording"]
-        for more in (("-n", "2", "--dist", "loadfile", "-m", "not alone"), ("-m", "alone")):
+        two = ("-n", "2", "--dist", "loadfile", "-m")
+        for more in ((*two, "not apart and not alone"), (*two, "apart"), ("-m", "alone")):
             subprocess.run([*argv, *more, *files], cwd=self.root, env=env, check=False)
         for path in changed:
             self._put(path, path.read_bytes())
@@ -171,7 +172,7 @@ class Judge:
         sound = [test for test in self._tests.values() if not (test.failed or test.skipped)]
         usable = [t for t in sound if names & {t.name, f"{t.name.partition('::')[0]}::"}]
         usable = [test for test in usable if self._sound.get(test.name, True)]
-        return within([test for test in usable if "alone" not in test.marks] or usable)
+        return within([test for test in usable if not {"apart", "alone"} & {*test.marks}] or usable)
 
     def judge(self, number: int, mutant: Mutant) -> dict[str, Any]:
         """What became of a mutant."""

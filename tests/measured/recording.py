@@ -27,7 +27,7 @@ class Recording:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """One line for each of setup, call and teardown."""
-        marks = [name for name in ("slow", "smoke", "alone") if name in report.keywords]
+        marks = [name for name in ("slow", "smoke", "apart", "alone") if name in report.keywords]
         self._write(test=report.nodeid, seconds=report.duration, said=report.outcome, marks=marks)
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:

@@ -33,7 +33,7 @@ class Test:
     Attributes:
         name: Its node id.
         seconds: Of its setup, its call and its teardown.
-        marks: Which of ``slow``, ``smoke`` and ``alone`` it has.
+        marks: Which of ``slow``, ``smoke``, ``apart`` and ``alone`` it has.
         failed: Whether any of these failed.
         skipped: Whether it was skipped.
         session: The last of the record's sessions that ran it, from 0; the rest is of that.

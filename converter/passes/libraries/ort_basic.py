@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import onnx_ir
@@ -41,6 +41,36 @@ class OrtBasic(LibraryPass):
         return {"onnxruntime": onnxruntime.__version__}
 
     def simplify(self, model: onnx_ir.Model) -> onnx_ir.Model:
-        """What ONNX Runtime makes of ``model``."""
+        """What ONNX Runtime makes of ``model``, with other names for what it added.
+
+        ONNX Runtime 1.31 gives the same names again when it opens the file, and then fails
+        ("Attempt to replace the existing tensor").
+        """
         options = {"level": self.level, "without": list(self.parameters.without)}
-        return run_tool("ort-basic", model, options)
+        known = set(_names(model))
+        made = run_tool("ort-basic", model, options)
+        for value in _values(made):
+            if not value.name or value.name in known:
+                continue
+            name = _PREFIX + value.name
+            while name in known:
+                name = _PREFIX + name
+            value.name = name
+        return made
+
+
+_PREFIX = "basic_"
+
+
+def _values(model: onnx_ir.Model) -> Iterator[onnx_ir.Value]:
+    """What nodes give and initializers are, in all graphs."""
+    for graph in model.graphs():
+        yield from list(graph.initializers.values())
+        for node in graph:
+            yield from node.outputs
+
+
+def _names(model: onnx_ir.Model) -> Iterator[str]:
+    for graph in model.graphs():
+        yield from (value.name or "" for value in graph.inputs)
+    yield from (value.name or "" for value in _values(model))

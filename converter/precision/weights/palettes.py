@@ -27,6 +27,9 @@ MANY = 1 << 20
 _BITS = 20
 """Of a float32 that name its bin: sign, exponent and 11 of the mantissa, 1/2048 of the number."""
 
+_REST = np.uint32((1 << (32 - _BITS)) - 1)
+"""The bits that numbers of one bin differ in."""
+
 _PIECE = 1 << 22
 """Numbers that are put into bins at once."""
 
@@ -69,7 +72,21 @@ def nearest(values: Array, table: Array) -> Array:
     bounds = _between(table.astype(np.float64))
     lower = bounds.astype(np.float32)  # the largest float32 that isn't above each: no value between
     lower = np.where(lower > bounds, np.nextafter(lower, np.float32(-np.inf)), lower)
-    return np.searchsorted(lower, values).astype(np.uint8)
+    if values.size <= MANY:
+        return np.searchsorted(lower, values).astype(np.uint8)
+    ends = np.arange(1 << _BITS, dtype=np.uint32) << (32 - _BITS)  # of bins, the lower ones
+    low, high = (np.searchsorted(lower, _numbers(end)) for end in (ends, ends | _REST))
+    ours, split = low.astype(np.uint8), low != high
+    flat = values.reshape(-1)
+    found = np.empty(flat.size, np.uint8)
+    for at in range(0, flat.size, _PIECE):
+        piece = flat[at : at + _PIECE]
+        bins = _bins(piece)
+        places = ours[bins]
+        (near,) = np.nonzero(split[bins])  # a bound is inside of their bins
+        places[near] = np.searchsorted(lower, piece[near])
+        found[at : at + _PIECE] = places
+    return found.reshape(values.shape)
 
 
 def _sorted(ordered: Array, counts: Array | None) -> tuple[Array, ...]:
@@ -80,17 +97,31 @@ def _sorted(ordered: Array, counts: Array | None) -> tuple[Array, ...]:
 
 
 def _binned(values: Array, counts: Array | None) -> tuple[Array, ...]:
-    """The same of bins that aren't empty, by the means of what is in them."""
-    totals = np.zeros((3, 1 << _BITS))
+    """The same of bins that aren't empty, as if all in one were their mean."""
+    totals = np.zeros((2, 1 << _BITS))
     for at in range(0, values.size, _PIECE):
         piece = values[at : at + _PIECE]
-        bits = piece.view(np.uint32)
-        # Negative numbers are in descending order by their bits, and below the others.
-        bins = np.where(bits >> 31, ~bits, bits | (1 << 31)) >> (32 - _BITS)
-        _, *sums = _sorted(piece, None if counts is None else counts.reshape(-1)[at : at + _PIECE])
-        totals += [np.bincount(bins, part, 1 << _BITS) for part in sums]
-    each, whole, squares = totals[:, totals[0] > 0]
-    return whole / each, each, whole, squares
+        bins, each = _bins(piece), None
+        if counts is not None:
+            each = counts.reshape(-1)[at : at + _PIECE]
+            piece = each * piece.astype(np.float64)
+        totals += [np.bincount(bins, part, 1 << _BITS) for part in (each, piece)]
+    each, whole = totals[:, totals[0] > 0]
+    return whole / each, each, whole, whole**2 / each
+
+
+def _bins(values: Array) -> Array:
+    """The bin of each float32: ascending, as the numbers are."""
+    bits = values.view(np.uint32)
+    # Negative numbers are in descending order by their bits, and below the others.
+    turned = (bits.view(np.int32) >> 31).view(np.uint32) | np.uint32(1 << 31)
+    return (bits ^ turned) >> np.uint32(32 - _BITS)
+
+
+def _numbers(turned: Array) -> Array:
+    """The float32 of bits that :func:`_bins` has turned."""
+    positive = turned >> np.uint32(31) != 0
+    return np.where(positive, turned ^ np.uint32(1 << 31), ~turned).view(np.float32)
 
 
 def _between(table: Array) -> Array:

@@ -75,7 +75,13 @@ def gemm(c: Context) -> None:
     if alpha != 1:
         text, strength = f"{factor(alpha)} * {text}", PRODUCT
     if c.has(2):
-        added = c.operand(2, SUM + 1) if beta == 1 else f"{factor(beta)} * {c.operand(2, PRODUCT)}"
+        row = shape_of(c.value(2)) or []
+        if len(row) == 2 and row[0] == 1 and isinstance(row[1], int):
+            # TensorFlow takes it for a bias when it fuses the two, and then wants one axis.
+            added = f"ops.reshape({c.arg(2)}, ({row[1]},))"
+        else:
+            added = c.operand(2, SUM + 1 if beta == 1 else PRODUCT)
+        added = added if beta == 1 else f"{factor(beta)} * {added}"
         text, strength = f"{text} + {added}", SUM
     c.emit(text, strength)
 
