@@ -1,5 +1,5 @@
-"""The Python twin of the command line: convert, run_recipe, check, bench, serve, tune, diff,
-sensitivity, inspect, doctor; and load, which runs an artifact.
+"""The Python twin of the command line: convert, run_recipe, sweep, report, check, bench, serve,
+tune, diff, sensitivity, inspect, doctor; and load, which runs an artifact.
 
     import modelyard
 
@@ -52,8 +52,10 @@ if TYPE_CHECKING:
     from converter.commands.loaded import Loaded
     from converter.commands.serve import serve
     from converter.commands.split import Split
+    from converter.commands.sweep import Swept, Watcher
     from converter.commands.tune import Tuning, tune
     from converter.precision.budget.cost_table import CostTable
+    from converter.report.compared import Compared
     from converter.report.diff_result import Diffed
 
     File: TypeAlias = str | os.PathLike[str]
@@ -77,9 +79,11 @@ __all__ = [
     "inspect",
     "inspect_artifact",
     "load",
+    "report",
     "run_recipe",
     "sensitivity",
     "serve",
+    "sweep",
     "tune",
     "warm_workers",
 ]
@@ -181,6 +185,82 @@ def run_recipe(
             document=document,
             **given.options,
         )
+
+
+def sweep(
+    recipe: File,
+    *,
+    axes: Mapping[str, Sequence[Any]] | None = None,
+    exclude: Sequence[Mapping[str, Any]] = (),
+    want: str | None = None,
+    against: File | None = None,
+    again: bool = False,
+    watcher: Watcher | None = None,
+    trust_recipe: bool = False,
+    set: Mapping[str, Any] | None = None,
+    document: int | None = None,
+    **options: Unpack[Keywords],
+) -> Swept:
+    """Carries out a recipe with every combination of options, as ``modelyard sweep`` does.
+
+    Args:
+        recipe, trust_recipe, set, document: As for :func:`run_recipe`.
+        axes: Options and their values: ``{"to": ["onnx", "tflite"]}``.
+        exclude: Combinations that are left out.
+        want: What is needed: ``"p95<20ms size<10MB"``.
+        against: An earlier output or sweep, to be compared with.
+        again: Whether what an earlier run made is made again.
+        watcher: Told how it goes on.
+        **options: As for :func:`convert`; ``out`` is the sweep's folder.
+
+    Returns:
+        The cells, their comparison, and the errors of those that failed.
+
+    Raises:
+        UsageError: The recipe or the axes aren't right, or something is in the way.
+    """
+    from converter.commands import sweep as sweeping
+
+    with Given(options, None, False) as given:
+        return sweeping.sweep(
+            given.path(recipe), axes=axes, exclude=exclude, want=want,
+            against=None if against is None else given.path(against), again=again,
+            watcher=watcher, trust_recipe=trust_recipe, set=set, document=document,
+            **given.options,
+        )  # fmt: skip
+
+
+def report(
+    *outputs: File,
+    against: File | None = None,
+    want: str | None = None,
+    strict: bool = False,
+    out: File | None = None,
+) -> Compared:
+    """Compares runs and writes a page of them, as ``modelyard report`` does.
+
+    Args:
+        *outputs: Output folders, sweeps' folders, or their report.json.
+        against: An earlier one: what changed since is told.
+        want: What is needed: ``"p95<20ms size<10MB"``.
+        strict: Whether what got worse is an error.
+        out: The page; None for comparison.html in the folder that holds the outputs.
+
+    Returns:
+        The comparison: a row an artifact, what to ship, and what changed.
+
+    Raises:
+        UsageError: One is no output of ours, or the page can't be written there.
+        GateError: With ``strict``, something got worse.
+    """
+    from converter.commands import report as comparing
+
+    compared, _ = comparing.report(
+        [os.fspath(path) for path in outputs], want=want, strict=strict,
+        against=None if against is None else os.fspath(against),
+        out=None if out is None else os.fspath(out),
+    )  # fmt: skip
+    return compared
 
 
 def check(

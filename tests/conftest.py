@@ -26,6 +26,7 @@ APART = (
     "acceptance/test_demo.py",
     "acceptance/test_kills.py",
     "acceptance/test_several_recipes.py",
+    "acceptance/test_sweeps.py",
     "foreign/test_bad_installations.py",
     "hostile/test_bounds.py",
     "hostile/test_fuzz.py",

@@ -244,3 +244,58 @@ def test_a_part_stays_failed_where_a_step_that_may_fail_does_so_later() -> None:
     carry_out([one, two])
     assert str(one.failed) == "first" and [*one.left] == ["package", "emit"]
     assert not one.waiting(()) and [*two.done] == ["c"]
+
+
+class Queue:
+    """Runs that join where at most ``room`` are at work."""
+
+    def __init__(self, runs: list[Run], room: int) -> None:
+        self.left, self.room = runs, room
+        self.open = self.most = 0
+
+    def take(self) -> Run | None:
+        if not self.left or self.open == self.room:
+            return None
+        self.open += 1
+        self.most = max(self.most, self.open)
+        run = self.left.pop(0)
+        run.end = self.ended
+        return run
+
+    def ended(self) -> None:
+        self.open -= 1
+
+    def keeps(self, run: Run) -> bool:
+        return bool(self.left or self.open)
+
+
+def apart(name: str, recorder: Recorder, own: Recorder | None = None, **how: Any) -> Run:
+    """A run that others go on without: a step that all have, and one of its own."""
+    steps = (Step("a", "a", kept=True), Step(name, "", ("a",)))
+    actions = {"a": recorder, name: own or recorder}
+    return Run(Plan(steps), actions, Cache(False), Silent(), lambda: None, part=name, apart=True,
+               **how)  # fmt: skip
+
+
+def test_runs_join_as_there_is_room_and_do_once_what_they_share() -> None:
+    recorder = Recorder()
+    runs = [apart(name, recorder) for name in "vwxyz"]
+    queue = Queue([*runs], 2)
+    carry_out([], queue)
+    assert sorted(recorder.order) == ["a", *"vwxyz"]
+    assert (queue.most, queue.open, queue.left) == (2, 0, [])
+    assert all(run.result("a") == "A" for run in runs)
+
+
+@pytest.mark.parametrize(
+    "error", [GateError("no"), MachineError("no"), RuntimeError("no")], ids=str
+)
+def test_a_run_apart_fails_alone_whatever_it_fails_with(error: Exception) -> None:
+    bad = apart("bad", Recorder({"a": raising(error)}))
+    empty = Run(Plan(()), {}, Cache(False), Silent(), lambda: None, part="empty", apart=True)
+    good = [apart(name, Recorder()) for name in "xy"]
+    queue = Queue([bad, empty, *good], 2)
+    carry_out([], queue)
+    assert bad.failed is not None and "no" in bad.failed.message
+    assert bad.failed is error or bad.failed.__cause__ is error
+    assert all([*run.done] == ["a", run.part] for run in good) and queue.open == 0

@@ -13,6 +13,8 @@ from converter.cli.printing import echo
 COMMANDS = {
     "convert": "Turn a model into checked, deployable files.",
     "run": "Run a recipe.",
+    "sweep": "Run a recipe with every combination of options.",
+    "report": "Compare runs on one page, and say what to ship.",
     "check": "Compare an artifact with the model it came from.",
     "bench": "Measure an artifact's latency, or a server's under load.",
     "serve": "Serve a package with its real server.",

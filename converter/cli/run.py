@@ -11,13 +11,13 @@ import click
 from converter.cli import completing, options
 
 
-def _pairs(ctx: click.Context, param: click.Parameter, texts: Sequence[str]) -> dict[str, str]:
+def pairs(ctx: click.Context, param: click.Parameter, texts: Sequence[str]) -> dict[str, str]:
     """Reads NAME=VALUE; of two with one name, the last one counts."""
-    pairs = [text.partition("=") for text in texts]
-    for text, (name, equals, _) in zip(texts, pairs, strict=True):
+    found = [text.partition("=") for text in texts]
+    for text, (name, equals, _) in zip(texts, found, strict=True):
         if not equals or not name:
             raise click.BadParameter(f"{text!r} isn't NAME=VALUE", ctx, param)
-    return {name: value for name, _, value in pairs}
+    return {name: value for name, _, value in found}
 
 
 @click.command("run", cls=options.GroupedCommand)
@@ -33,7 +33,7 @@ def _pairs(ctx: click.Context, param: click.Parameter, texts: Sequence[str]) -> 
     "--set",
     metavar="NAME=VALUE",
     multiple=True,
-    callback=_pairs,
+    callback=pairs,
     help="The value of the variable ${NAME} in recipes.",
 )
 @click.option(

@@ -6,14 +6,16 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from converter.cli.errors import debugging
+from converter.cli.errors import debugging, say
 from converter.cli.printing import echo, echo_json
 from converter.commands.progress import Progress
 from converter.errors import PartlyError
+from converter.files import output_guard
 from converter.text import words
 from converter.text.screen import Console, Text
 
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from converter.check.latency import LatencyResult
     from converter.commands.inspect import Inspection
     from converter.commands.load import ServerBenchmark
+    from converter.commands.sweep import Swept
+    from converter.report.compared import Compared
     from converter.report.model import Report
     from converter.report.overview import Entry
 
@@ -60,6 +64,38 @@ def show_overview(entries: Sequence[Entry]) -> None:
     from converter.report.overview import as_table
 
     _console().print(as_table(entries))
+
+
+def show_compared(compared: Compared, page: Path, as_json: bool) -> None:
+    """A row an artifact, what to ship and what changed; or all of it as JSON."""
+    from converter.report.compared_text import as_terminal
+
+    if as_json:
+        echo_json({**compared.model_dump(mode="json"), "page": str(page)})
+        return
+    _console().print(as_terminal(compared))
+    echo(f"report: {page}")
+
+
+def show_sweep(made: Swept, as_json: bool) -> None:
+    """The comparison of a sweep's cells, and the errors of those that failed; of a dry run, the
+    cells."""
+    if as_json:
+        echo_json(made.as_dict())
+        return
+    if made.page is not None:
+        show_compared(made.report, made.page, as_json)
+        alike: dict[str, list[str]] = {}
+        for name, error in made.errors.items():
+            alike.setdefault(str(error), []).append(name)
+        for cells in alike.values():
+            echo(output_guard.listed(cells), bold=True, err=True)
+            say(made.errors[cells[0]])
+        return
+    echo(f"{len(made.report.cells)} combinations would be made in {made.out}:")
+    for cell in made.report.cells:
+        said = (cell.error or {}).get("message") if cell.state == "failed" else ""
+        echo(f"  {cell.name}{' (there already)' if cell.kept else ''}{f': {said}' if said else ''}")
 
 
 def _show_misses(report: Report) -> None:

@@ -120,8 +120,16 @@ class Converted:
 
 
 @dataclass(frozen=True)
-class _Part:
-    """A part of a request, and its plan."""
+class Part:
+    """A part of a request, and its plan.
+
+    Attributes:
+        name: Empty where there are no parts.
+        request: What is asked for.
+        parser, identity: What reads the source, and what the source is.
+        plan: The steps.
+        given: The fields that the user gave.
+    """
 
     name: str
     request: Request
@@ -164,7 +172,7 @@ def convert(
         return run_recipe(entry.recipe, listener=listener, taken=taken, **options)
     if options.get("flow"):
         raise UsageError("a flow joins parts, and there is one model", hint="Write parts: in it.")
-    part = _planned("", {"source": source, **options})
+    part = planned_part("", {"source": source, **options})
     whole = Whole(part.model, part.request)
     return _converted([part], whole, listener or Silent(), taken or {})
 
@@ -206,12 +214,12 @@ def convert_parts(
     if whole.flow:
         joins = Joins(flow_of(whole.flow, parts, places=flow_places), flow_places)
     options = {name: value for name, value in options.items() if name != "flow"}
-    planned: list[_Part] = []
+    planned: list[Part] = []
     unread: dict[str, ModelyardError] = {}
     for name, own in parts.items():
         try:
             with of_part(name):
-                planned.append(_planned(name, {**options, "name": name, **own}))
+                planned.append(planned_part(name, {**options, "name": name, **own}))
             if joins is not None:
                 asked = planned[-1].request
                 joins.declare(name, Ends.of(asked.preparation or None, asked.answer or None))
@@ -224,7 +232,7 @@ def convert_parts(
     return _converted(planned, together, listener or Silent(), taken or {}, joins)
 
 
-def _planned(name: str, options: Mapping[str, Any]) -> _Part:
+def planned_part(name: str, options: Mapping[str, Any]) -> Part:
     """A part of a request: what reads it, and the steps."""
     request = resolve(options)
     with none_runs() if request.dry_run else nullcontext():
@@ -233,12 +241,12 @@ def _planned(name: str, options: Mapping[str, Any]) -> _Part:
     had = {step.precision for step in the_plan.steps if step.kind == "emit"}
     request = replace(request, precision=[item for item in request.precision if item in had])
     given = frozenset(options) - {"source"}
-    part = _Part(name, request, parser, identity, the_plan, given)
+    part = Part(name, request, parser, identity, the_plan, given)
     require_name(part.model)
     return part
 
 
-def _require_apart(parts: Sequence[_Part]) -> None:
+def _require_apart(parts: Sequence[Part]) -> None:
     """Refuses parts whose models one server would have under one name."""
     seen: dict[tuple[str, str], str] = {}
     for part in parts:
@@ -255,7 +263,7 @@ def _require_apart(parts: Sequence[_Part]) -> None:
 
 
 def _converted(
-    parts: Sequence[_Part],
+    parts: Sequence[Part],
     whole: Whole,
     listener: Listener,
     taken: Mapping[Path, str],
@@ -275,11 +283,11 @@ def _converted(
     the_plan = Plan(steps, skipped)
     if request.dry_run:
         return Converted(title, out, the_plan, None, _idle(parts))
-    staging = _staging(parts, out, request)
+    staging = staging_of(parts, out, request)
     with staging, ExitStack() as stack:
         (staging.folder / SCRATCH).mkdir()
         cache = Cache(request.cache)
-        works = [_work(part, staging, cache, joins) for part in parts]
+        works = [work_of(part, staging, cache, joins) for part in parts]
         for work in works:
             stack.enter_context(closing(work))
         try:
@@ -290,7 +298,7 @@ def _converted(
     return Converted(title, out, the_plan, report)
 
 
-def _idle(parts: Sequence[_Part]) -> list[str]:
+def _idle(parts: Sequence[Part]) -> list[str]:
     """The options of a dry run that are without effect, each with why."""
     from converter.samples import require_there
 
@@ -304,7 +312,7 @@ def _idle(parts: Sequence[_Part]) -> list[str]:
     return found
 
 
-def _staging(parts: Sequence[_Part], out: Path, request: Request) -> Staging:
+def staging_of(parts: Sequence[Part], out: Path, request: Request) -> Staging:
     """Where the output is made; refuses a repository that it lies in, or that lies in it."""
     reads = {
         f"{part.name}: {what}" if part.name else what: path
@@ -317,9 +325,12 @@ def _staging(parts: Sequence[_Part], out: Path, request: Request) -> Staging:
     return staging
 
 
-def _work(part: _Part, staging: Staging, cache: Cache, joins: Joins | None) -> Work:
-    """What the steps of a part share, with folders of its own."""
-    folder, scratch = staging.folder / part.name, staging.folder / SCRATCH / part.name
+def work_of(
+    part: Part, staging: Staging, cache: Cache, joins: Joins | None, scratch: Path | None = None
+) -> Work:
+    """What the steps of a part share, with folders of its own; ``scratch`` is for files that go
+    again, where that isn't in the staging folder."""
+    folder, scratch = staging.folder / part.name, scratch or staging.folder / SCRATCH / part.name
     for made in (folder, scratch):
         made.mkdir(exist_ok=True)
     return Work(
@@ -362,6 +373,10 @@ def run_recipe(
         from converter.options.trust import require_trusted
 
         require_trusted(found)
+    if "sweep" in values:
+        raise UsageError(
+            f"{found.where} is a sweep", hint=f"Carry it out with: modelyard sweep {found.path}"
+        )
     if "parts" in values:
         of_all = {name: value for name, value in values.items() if name != "parts"}
         over = {n: value for n, value in options.items() if n not in (*OF_ALL, "name")}
@@ -414,7 +429,7 @@ def _require(kind: str, name: str) -> None:
 
 def _carry_out(
     works: Sequence[Work],
-    parts: Sequence[_Part],
+    parts: Sequence[Part],
     staging: Staging,
     listener: Listener,
     whole: Whole,
@@ -425,19 +440,15 @@ def _carry_out(
             for work, part, early in zip(works, parts, _early(parts), strict=True)
         ]
         from converter.errors import BudgetError
-        from converter.pipeline.outcome import Outcome
         from converter.pipeline.results import write_outcome
 
         outcomes = [
-            Outcome(work, run, versions)
+            outcome_of(work, run, versions)
             for work, (run, versions) in zip(works, prepared, strict=True)
         ]
         for outcome in outcomes:
             if not whole.request.flow:  # whose check asks all sources together
                 outcome.run.end = outcome.work.opened.close
-            if any(step.otherwise for step in outcome.plan.steps):
-                tried = import_module("converter.pipeline.recalibrating").Recalibration(outcome)
-                outcome.run.revise = tried
         with suppress(BudgetError):  # told with the report
             carry_out([outcome.run for outcome in outcomes])
         flows: tuple[list[FlowPackage], list[str]] = [], []
@@ -462,7 +473,7 @@ def _joined(outcomes: Sequence[Outcome], whole: Whole) -> tuple[list[FlowPackage
     return made
 
 
-def _early(parts: Sequence[_Part]) -> Iterator[bool]:
+def _early(parts: Sequence[Part]) -> Iterator[bool]:
     """Of which parts the framework is started before their steps begin: as many as run at once, and
     each source once."""
     sources: list[tuple[str, str | None]] = []
@@ -470,6 +481,17 @@ def _early(parts: Sequence[_Part]) -> Iterator[bool]:
         source = part.request.source, part.request.weights
         yield source not in sources and len(sources) < WORKERS
         sources.append(source)
+
+
+def outcome_of(work: Work, run: Run, versions: Mapping[str, str]) -> Outcome:
+    """A run that will be carried out, as what is made of it sees it; where it has a second method
+    of calibration, that is tried after a missed gate."""
+    from converter.pipeline.outcome import Outcome
+
+    outcome = Outcome(work, run, versions)
+    if any(step.otherwise for step in outcome.plan.steps):
+        run.revise = import_module("converter.pipeline.recalibrating").Recalibration(outcome)
+    return outcome
 
 
 def run_steps(work: Work, the_plan: Plan, listener: Listener) -> Run:
@@ -487,7 +509,7 @@ def run_steps(work: Work, the_plan: Plan, listener: Listener) -> Run:
 
 
 def prepare(
-    work: Work, the_plan: Plan, listener: Listener, *, early: bool = True
+    work: Work, the_plan: Plan, listener: Listener, *, early: bool = True, apart: str = ""
 ) -> tuple[Run, Mapping[str, str]]:
     """A run that is ready to be carried out, and the versions of what will do it.
 
@@ -496,6 +518,7 @@ def prepare(
         the_plan: The steps.
         listener: Told how it goes on.
         early: Whether what reads the source is started now, and not when its step begins.
+        apart: What a run is called that others go on without, whatever it fails with.
     """
     if early:
         work.start(the_plan)
@@ -511,7 +534,7 @@ def prepare(
         actions |= import_module("converter.pipeline.tracing").ACTIONS
     run = Run(
         the_plan, {}, work.cache, listener, partial(_abort, work),
-        keep_going=work.request.keep_going, part=work.part,
+        keep_going=work.request.keep_going, part=work.part or apart, apart=bool(apart),
     )  # fmt: skip
     run.actions.update({kind: action(work, run, versions) for kind, action in actions.items()})
     return run, versions

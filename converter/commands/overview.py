@@ -11,12 +11,13 @@ from pathlib import Path
 from converter.commands.convert import Converted
 from converter.errors import ModelyardError, UsageError, from_os_error
 from converter.files.output_guard import is_ours, seal_of
+from converter.report import compared_page
 from converter.report.index_page import SEAL, as_html
 from converter.report.json_ import read_report
 from converter.report.overview import Entry
 
 NAME = "index.html"
-_SEALED = re.compile(SEAL.format("([0-9a-f]{64})").encode())
+_SEALS = [re.compile(seal.format("([0-9a-f]{64})").encode()) for seal in (SEAL, compared_page.SEAL)]
 
 
 def entry_of(recipe: str, made: Converted | None, error: ModelyardError | None) -> Entry:
@@ -26,7 +27,7 @@ def entry_of(recipe: str, made: Converted | None, error: ModelyardError | None) 
         return Entry(recipe, made.report, made.out, said)
     if error is not None and error.left is not None:
         report = read_report(error.left / "report.json")
-        return Entry(recipe, report, _from_here(error.left), said)
+        return Entry(recipe, report, from_here(error.left), said)
     return Entry(recipe, error=said)
 
 
@@ -46,7 +47,7 @@ class Index:
     def __init__(self, wanted: str | None) -> None:
         self._wanted = None if wanted is None else Path(wanted)
         self.why_not = ""
-        if self._wanted is not None and (why := _in_the_way(self._wanted)):
+        if self._wanted is not None and (why := in_the_way(self._wanted)):
             raise UsageError(f"--index {wanted}: {why}", hint="Choose another file.")
 
     def write(self, entries: Sequence[Entry]) -> Path | None:
@@ -57,40 +58,38 @@ class Index:
             UsageError, MachineError: The file that was asked for can't be written.
         """
         outputs = [entry.folder for entry in entries if entry.folder is not None]
-        path = self._wanted or _among(outputs)
+        path = self._wanted or among(outputs)
         if path is None:
             self.why_not = "no index: there is no output"
             return None
-        if why := _in_the_way(path):
+        if why := in_the_way(path):
             if self._wanted is not None:
                 raise UsageError(f"--index {path}: {why}", hint="Choose another file.")
             self.why_not = f"no index: {why}; --index FILE names another place"
             return None
-        page = as_html(entries, path.parent)
-        seal = seal_of(page)
-        _put(path, page.replace(SEAL.format(""), SEAL.format(seal), 1))
+        put_page(path, as_html(entries, path.parent), SEAL)
         return path
 
 
-def _among(outputs: Sequence[Path]) -> Path | None:
-    """``index.html`` in the folder that holds all outputs; in ``build`` where that is the working
+def among(outputs: Sequence[Path], name: str = NAME) -> Path | None:
+    """A page's place in the folder that holds all outputs; in ``build`` where that is the working
     directory, or holds it."""
     if not outputs:
         return None
     here = Path.cwd().resolve()
     folder = Path(os.path.commonpath([output.resolve().parent for output in outputs]))
     if here.is_relative_to(folder):
-        return Path("build", NAME)
-    return _from_here(folder) / NAME
+        return Path("build", name)
+    return from_here(folder) / name
 
 
-def _from_here(path: Path) -> Path:
+def from_here(path: Path) -> Path:
     """A path relative to the working directory, if it lies there."""
     here = Path.cwd().resolve()
     return path.relative_to(here) if path.is_relative_to(here) else path
 
 
-def _in_the_way(path: Path) -> str:
+def in_the_way(path: Path) -> str:
     """Why a page can't be written to ``path``; empty where it can."""
     place = path.parent.resolve()
     if (output := next(filter(is_ours, (place, *place.parents)), None)) is not None:
@@ -103,17 +102,30 @@ def _in_the_way(path: Path) -> str:
 
 
 def _is_index(path: Path) -> bool:
-    """Whether a file is a page that :class:`Index` wrote, unchanged."""
+    """Whether a file is a page that :func:`put_page` wrote, unchanged."""
     text = path.read_bytes()
-    found = _SEALED.search(text)
+    found = next((match for seal in _SEALS if (match := seal.search(text))), None)
     if found is None:
         return False
-    plain = text.replace(found[0], SEAL.format("").encode(), 1)
+    plain = text.replace(found[0], found[0].replace(found[1], b""), 1)
     return seal_of(plain.decode(errors="replace")) == found[1].decode()
 
 
-def _put(path: Path, text: str) -> None:
-    """Writes a file whole or not at all."""
+def put_page(path: Path, page: str, seal: str) -> None:
+    """Writes a page with its seal, which says that it is ours and unchanged.
+
+    Raises:
+        UsageError, MachineError: It can't be written.
+    """
+    put(path, page.replace(seal.format(""), seal.format(seal_of(page)), 1))
+
+
+def put(path: Path, text: str) -> None:
+    """Writes a file whole or not at all.
+
+    Raises:
+        UsageError, MachineError: It can't be written.
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=path.parent, prefix=".modelyard-") as folder:

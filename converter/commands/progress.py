@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from rich.live import Live
 from rich.spinner import Spinner
@@ -36,7 +36,7 @@ class Progress:
         self._numbers: dict[str, str] = {}
         self._live = Live(console=self._console, get_renderable=self._render, transient=True)
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> Self:
         if self._console.is_terminal:
             self._live.start()
         return self

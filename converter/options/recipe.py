@@ -89,22 +89,40 @@ def read_fields(written: Mapping[str, Any], folder: Path, where: str) -> dict[st
     Raises:
         UsageError: A key or value isn't right.
     """
-    parts = written.get("parts")
-    values = {key: value for key, value in written.items() if key != "parts"}
-    found = _fields(values, where, {}, folder)
+    parts, swept = written.get("parts"), written.get("sweep")
+    values = {key: value for key, value in written.items() if key not in ("parts", "sweep")}
+    found = own_fields(values, where, {}, folder)
     if parts is not None:
         require_parts(parts, found, where)
         found["parts"] = {
-            name: _fields(own, f"{where}, part {name}", found, folder)
+            name: own_fields(own, f"{where}, part {name}", found, folder)
             for name, own in parts.items()
         }
+    if swept is not None:
+        from converter.options.sweep import read_sweep
+
+        beside = {name: value for name, value in found.items() if name != "parts"}
+        found["sweep"] = read_sweep(
+            swept, where, lambda own: own_fields(own, where, beside, folder)
+        )
     return found
 
 
-def _fields(
+def own_fields(
     values: Mapping[str, Any], where: str, beside: Mapping[str, Any], folder: Path
 ) -> dict[str, Any]:
-    """The fields of a recipe, or of a part of it, which make a request with those beside it."""
+    """The fields of a recipe, of a part of it, or of an axis of a sweep, which make a request with
+    those beside it.
+
+    Args:
+        values: As they are written.
+        where: What they are from, for messages.
+        beside: Fields that others say.
+        folder: What paths are relative to.
+
+    Raises:
+        UsageError: A key or value isn't right.
+    """
     found, spelled = fields_of(values, where)
     make_request({"source": "", **beside, **found}, where, spelled)
     return _with_paths(found, folder.resolve())

@@ -33,8 +33,10 @@ def code_in(values: Mapping[str, Any]) -> list[str]:
     found = [f"{key}: {values[key]}" for key in _RUNS if values.get(key)]
     for name, own in values.get("parts", {}).items():
         found += [f"{name}: {item}" for item in code_in(own)]
+    for choice in values["sweep"].choices() if "sweep" in values else ():
+        found += code_in(choice.fields)
     for key, value in values.items():
-        if key == "parts":
+        if key in ("parts", "sweep"):
             continue
         texts = value if isinstance(value, list) else [value]
         texts = [text.get("step", "") if isinstance(text, Mapping) else text for text in texts]
@@ -58,10 +60,11 @@ def require_trusted(recipe: Recipe) -> None:
         UsageError: With what it names, and the line that carries it out.
     """
     if named := untrusted(recipe):
+        command = "sweep" if "sweep" in recipe.values else "run"
         raise UsageError(
             f"{recipe.where} names what would run with your rights",
             details=named,
-            hint=f"If you trust it: modelyard run {recipe.path} --trust-recipe\n"
+            hint=f"If you trust it: modelyard {command} {recipe.path} --trust-recipe\n"
             "--dry-run prints its plan and runs nothing.",
         )
 

@@ -15,7 +15,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
-from converter.errors import GateError, MachineError, ModelError, ModelyardError
+from converter.errors import (
+    BudgetError,
+    GateError,
+    InternalError,
+    MachineError,
+    ModelError,
+    ModelyardError,
+)
 from converter.options.parts import named
 from converter.pipeline.cache import Cache
 from converter.pipeline.plan import Plan, Step
@@ -115,6 +122,7 @@ class Run:
         abort: Called once when a step fails while others run, to make those end soon.
         keep_going: Whether what doesn't depend on a step goes on where that can't be done.
         part: The part of the request that the plan is of; empty where there are no parts.
+        apart: Whether other runs go on whatever this one fails with.
 
     Attributes:
         plan: The steps; others from where :attr:`revise` says so.
@@ -123,6 +131,7 @@ class Run:
         done: What steps gave, by their ids.
         left: Why steps couldn't be done, by their ids: those that need them aren't here.
         failed: Why none of the part can be given, where other parts went on.
+        over: Whether nothing more is begun of it.
     """
 
     def __init__(
@@ -135,9 +144,12 @@ class Run:
         *,
         keep_going: bool = False,
         part: str = "",
+        apart: bool = False,
     ) -> None:
         self.plan = plan
         self.part = part
+        self.apart = apart
+        self.over = False
         self.revise: Callable[[Step], Plan | None] = lambda step: None
         self.end: Callable[[], None] = lambda: None
         self.actions = dict(actions)
@@ -172,7 +184,7 @@ class Run:
 
     def waiting(self, begun: Collection[str]) -> list[Step]:
         """The steps that are still to be done, of those that haven't begun."""
-        if self.failed is not None:
+        if self.failed is not None or self.over:
             return []
         wanted = self.plan.wanted(self.left) - {*self.done, *begun}
         return [step for step in self.plan.steps if step.id in wanted]
@@ -196,14 +208,25 @@ class Run:
         ``alone``, other parts do."""
         try:
             future.result()
-        except ModelyardError as error:
+        except Exception as error:
+            if not isinstance(error, ModelyardError):
+                if not self.apart:
+                    raise
+                error = unforeseen(error)
+                self.left[step.id] = error
             if isinstance(error, ModelError | GateError):
                 self.left[step.id] = error
                 if self._keep_going and step.kind in SPARED:
                     return
+                if self.apart and isinstance(error, BudgetError):  # told with the report
+                    self.over = True
+                    return
                 if self._keep_going and not alone:
                     self.failed = self.failed or error
                     return
+            if self.apart:
+                self.failed = self.failed or error
+                return
             named(error, self.part)
             raise
 
@@ -252,28 +275,51 @@ class Run:
             self._cache.give_up(error)
 
 
+def unforeseen(error: Exception) -> ModelyardError:
+    """What nobody foresaw, as the error of a run that others go on without; its cause is kept."""
+    made = InternalError(f"a bug in modelyard: {type(error).__name__}: {error}")
+    made.__cause__ = error
+    return made
+
+
 Keep = Callable[[Callable[[], None]], None]
 """Has a result kept, beside what runs next."""
 
 
-def carry_out(runs: Sequence[Run]) -> None:
+class Waiting(Protocol):
+    """Runs that join those at work as there is room."""
+
+    def take(self) -> Run | None:
+        """The next one; None where none is left, or there is no room now: then it is asked again
+        once a run has ended. With no run at work there is room."""
+
+    def keeps(self, run: Run) -> bool:
+        """Whether what an ended run's steps gave may still be taken over."""
+
+
+def carry_out(runs: Sequence[Run], waiting: Waiting | None = None, workers: int = WORKERS) -> None:
     """Runs every step of every run, side by side where that is right.
 
     Args:
         runs: The runs, one for each part; their listeners are one, and told of all.
+        waiting: More runs, which join one by one. A run that has ended is let go of.
+        workers: Steps side by side.
 
     Raises:
         ModelyardError: What the first failing step raises; with ``keep_going``, a part that can't
             be given is left, where there are others (:attr:`Run.failed`).
     """
-    _Together(runs).carry_out()
+    _Together(runs, waiting, workers).carry_out()
 
 
 class _Together:
     """Runs that are carried out at the same time."""
 
-    def __init__(self, runs: Sequence[Run]) -> None:
-        self._runs = runs
+    def __init__(self, runs: Sequence[Run], waiting: Waiting | None, workers: int) -> None:
+        self._runs = list(runs)
+        self._waiting = waiting
+        self._workers = workers
+        self._alone = len(runs) == 1 and waiting is None
         self._keeper = ThreadPoolExecutor(1, thread_name_prefix="keep", initializer=_give_way)
         self._kept: list[Future[None]] = []
         self._stopped = threading.Event()
@@ -283,20 +329,24 @@ class _Together:
 
     def carry_out(self) -> None:
         self._plan()
-        pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="step")
+        pool = ThreadPoolExecutor(self._workers, thread_name_prefix="step")
         try:
             while True:
+                self._join()
                 for run, step in self._startable():
                     self._running[pool.submit(self._job(run, step))] = run, step
-                if not self._running and not self._first:
-                    break
                 if not self._running:  # what a part waited for may have gone with another plan
+                    idle = [*self._runs] if self._waiting else []
+                    if not self._first and not idle:
+                        break
                     self._first.clear()
+                    for run in idle:
+                        self._end(run)
                     continue
                 finished, _ = wait(self._running, return_when=FIRST_COMPLETED)
                 for future in finished:
                     run, step = self._running.pop(future)
-                    run.settle(step, future, alone=len(self._runs) == 1)
+                    run.settle(step, future, alone=self._alone)
                     if run.follow(step):
                         self._plan()
                     self._end(run)
@@ -315,16 +365,30 @@ class _Together:
         for kept in self._kept:
             kept.result()
 
+    def _join(self) -> None:
+        """Takes in more runs, as there is room."""
+        while self._waiting is not None and (run := self._waiting.take()) is not None:
+            self._runs.append(run)
+            self._plan()
+
     def _end(self, run: Run) -> None:
         """Lets go of what a part has open, once it is done with."""
         running = any(other is run for other, _ in self._running.values())
-        if len(self._runs) > 1 and not running and not run.waiting(()):
-            run.end()
+        if self._alone or running or run.waiting(()):
+            return
+        run.end()
+        if self._waiting is not None:
+            self._runs.remove(run)
+            self._keys = {of: key for of, key in self._keys.items() if of[0] is not run}
+            for key, (other, _) in [*self._first.items()]:
+                if other not in self._runs and not self._waiting.keeps(other):
+                    del self._first[key]
 
     def _plan(self) -> None:
         """Tells the listener of all steps."""
         steps = (run.shown(step) for run in self._runs for step in run.plan.steps)
-        self._runs[0].listener.planned(Plan(tuple(steps)))
+        if self._runs:
+            self._runs[0].listener.planned(Plan(tuple(steps)))
 
     def _startable(self) -> list[tuple[Run, Step]]:
         """The steps that can start now: what they need is done, and nobody measures time."""
@@ -333,7 +397,7 @@ class _Together:
         for run in self._runs:
             begun = [step.id for other, step in self._running.values() if other is run]
             for step in run.waiting(begun):
-                ready = len(beside) < WORKERS and all(step.beside(other) for other in beside)
+                ready = len(beside) < self._workers and all(step.beside(other) for other in beside)
                 ready = ready and all(need in run.done for need in step.needs)
                 if ready and not self._is_at_it(run, step):
                     chosen.append((run, step))
@@ -342,7 +406,7 @@ class _Together:
 
     def _is_at_it(self, run: Run, step: Step) -> bool:
         """Whether another part does the same at this moment: it is waited for."""
-        if len(self._runs) == 1 or not step.kept:
+        if self._alone or not step.kept:
             return False
         key = self._keys.get((run, step.id)) or run.known(step)
         self._keys[run, step.id] = key

@@ -1,4 +1,4 @@
-"""The JSON schemas of manifest.json and report.json.
+"""The JSON schemas of manifest.json, report.json and comparisons.
 
 ``python -m converter.pipeline.schemas docs`` writes them into ``docs``.
 """
@@ -12,12 +12,14 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from converter.pipeline.manifest import Manifest
+from converter.report.compared import Compared
 from converter.report.json_ import write_text
 from converter.report.model import Report
 
 SCHEMAS: dict[str, type[BaseModel]] = {
     "manifest.schema.json": Manifest,
     "report.schema.json": Report,
+    "comparison.schema.json": Compared,
 }
 """File name in ``docs/``, and what it is the schema of."""
 

@@ -1,4 +1,5 @@
-"""report.html: one file that needs nothing else, no script, no network.
+"""report.html: one file that needs nothing else, no network; beyond a few artifacts, the comparison
+first, with a script of ours that sorts it.
 
 Every value is escaped (:mod:`converter.text.markup`): names come from files.
 """
@@ -27,6 +28,7 @@ def as_html(report: Report) -> str:
     environment = page_environment()
     return environment.get_template("report.html.j2").render(
         report=report,
+        view=_view(report, environment),
         style=style(environment),
         missed=sum(g.status == "failed" for a in report.artifacts for g in a.gates),
         plots=[_plots(artifact) for artifact in report.artifacts],
@@ -35,6 +37,21 @@ def as_html(report: Report) -> str:
         costs=_costs(report),
         along=[(n, it, _along(it)) for n, part in report.each_part.items() for it in part.along],
     )
+
+
+FEW = 3
+"""Artifacts that are shown one below the other; of more, details are folded."""
+
+
+def _view(report: Report, environment: Environment) -> Any:
+    """The comparison of many artifacts; None for a few."""
+    if len(report.artifacts) <= FEW:
+        return None
+    from converter.report.compared import rows_of
+    from converter.report.compared_page import view_of
+
+    rows = rows_of(report)[: len(report.artifacts)]
+    return view_of(rows, environment, link="#artifact-{}")
 
 
 def _costs(report: Report) -> Any:

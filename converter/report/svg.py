@@ -27,7 +27,7 @@ _EXACT = 1e-16  # where a distance of zero is drawn on a logarithmic axis
 
 
 @dataclass(frozen=True)
-class _Axis:
+class Axis:
     """A horizontal or vertical axis: from values to places."""
 
     low: float
@@ -74,16 +74,16 @@ def cosine_plot(outputs: Sequence[OutputResult], limit: float | None) -> Markup 
     if limit is not None and limit < 1:
         low, high = min(low, 1 - limit), max(high, 1 - limit)
     top, bottom = 16, 196
-    x = _Axis(0, 1, 62, WIDTH - _RIGHT)
-    y = _Axis(_decade(low, math.floor), _decade(high, math.ceil), bottom, top, log=True)
-    parts = [_y_grid(y, x), _limit_line(y, x, limit)]
+    x = Axis(0, 1, 62, WIDTH - _RIGHT)
+    y = Axis(decade(low, math.floor), decade(high, math.ceil), bottom, top, log=True)
+    parts = [y_grid(y, x), _limit_line(y, x, limit)]
     for number, values in enumerate(distances):
         parts.append(_curve(values, x, y, number))
     parts.append(_x_caption(x, bottom, "worst sample", "best sample"))
     height = bottom + 36
     for number, output in enumerate(drawn):
         parts.append(_key(number, height + 18 * number, words.middle(output.name, 44)))
-    return _svg(parts, height + 18 * len(drawn), "1 minus cosine of each sample, worst first")
+    return drawing(parts, height + 18 * len(drawn), "1 minus cosine of each sample, worst first")
 
 
 def steps_plot(steps: Sequence[StepReport]) -> Markup | None:
@@ -93,22 +93,22 @@ def steps_plot(steps: Sequence[StepReport]) -> Markup | None:
     known = [v for s in steps for v in (s.source_sqnr_db, s.previous_sqnr_db) if v is not None]
     high = max([60.0, *known])
     high = 20 * math.ceil(high / 20) + 20  # the last stretch is for "exact"
-    x = _Axis(min([0.0, *known]), high, _LEFT, WIDTH - 52)
+    x = Axis(min([0.0, *known]), high, _LEFT, WIDTH - 52)
     parts: list[Markup] = []
     top = 6
     for number, step in enumerate(steps):
         y = top + 42 * number
-        parts.append(_text(_LEFT, y + 12, words.middle(step.step, 54), "name"))
+        parts.append(text_at(_LEFT, y + 12, words.middle(step.step, 54), "name"))
         parts.append(_lollipop(x, y + 27, step))
     bottom = top + 42 * len(steps)
     grid = [tick for tick in x.ticks() if tick < high - 10]
-    parts.insert(0, _x_grid(x, top + 16, bottom, grid, "{:.0f}"))
-    parts.append(_text(x.at(high), bottom + 14, "exact", "tick middle"))
+    parts.insert(0, x_grid(x, top + 16, bottom, grid, "{:.0f}"))
+    parts.append(text_at(x.at(high), bottom + 14, "exact", "tick middle"))
     parts.append(Markup('<circle class="mark a" cx="20" cy="{}" r="5"/>').format(bottom + 30))
-    parts.append(_text(32, bottom + 34, "against the source", "tick"))
+    parts.append(text_at(32, bottom + 34, "against the source", "tick"))
     parts.append(Markup('<circle class="mark hollow" cx="190" cy="{}" r="5"/>').format(bottom + 30))
-    parts.append(_text(202, bottom + 34, "against the step before", "tick"))
-    return _svg(parts, bottom + 42, "Signal to noise ratio after each step, in decibels")
+    parts.append(text_at(202, bottom + 34, "against the step before", "tick"))
+    return drawing(parts, bottom + 42, "Signal to noise ratio after each step, in decibels")
 
 
 def along_plot(
@@ -126,17 +126,17 @@ def along_plot(
         return None
     top, bottom, exact = 16, 216, 22  # below the axis, a row for what doesn't differ at all
     known = [limit, *(max(error, _EXACT) for _, error, _ in errors if error)]
-    x = _Axis(0, max(place for place, _, _ in errors) or 1, 62, WIDTH - _RIGHT)
-    low, high = _decade(min(known), math.floor), _decade(max(known), math.ceil)
-    y = _Axis(low, high, bottom - exact, top, log=True)
+    x = Axis(0, max(place for place, _, _ in errors) or 1, 62, WIDTH - _RIGHT)
+    low, high = decade(min(known), math.floor), decade(max(known), math.ceil)
+    y = Axis(low, high, bottom - exact, top, log=True)
     line = Markup('<line class="{}" x1="{}" x2="{}" y1="{at}" y2="{at}"/>')
-    parts = [_y_grid(y, x), line.format("limit", x.start, x.end, at=y.at(limit))]
+    parts = [y_grid(y, x), line.format("limit", x.start, x.end, at=y.at(limit))]
     if any(error == 0 for _, error, _ in errors):
         parts.append(line.format("grid", x.start, x.end, at=bottom))
-        parts.append(_text(x.start - 6, bottom + 4, "exact", "tick end"))
+        parts.append(text_at(x.start - 6, bottom + 4, "exact", "tick end"))
     middle = (x.start + x.end) / 2
     parts.append(
-        _text(
+        text_at(
             middle, bottom + 16, f"dashed: tolerance {words.limit(limit)}", "tick middle limit-text"
         )
     )
@@ -146,7 +146,7 @@ def along_plot(
         classes, radius = ("mark hollow", 6.5) if number == first else ("dot s0", 2.6)
         parts.append(dot.format(classes, x.at(place), at, radius, name))
     parts.append(_x_caption(x, bottom, "first node", "last node"))
-    return _svg(parts, bottom + 24, "Relative error of each compared tensor, along the graph")
+    return drawing(parts, bottom + 24, "Relative error of each compared tensor, along the graph")
 
 
 def latency_plot(points: Sequence[LatencyPoint], gate: GateResult | None) -> Markup | None:
@@ -169,7 +169,7 @@ def latency_plot(points: Sequence[LatencyPoint], gate: GateResult | None) -> Mar
     y = 4.0
     for batch, callers in groups:
         who = f"batch {batch}, {callers} caller{'s' * (callers > 1)}"
-        parts.append(_text(_LEFT, y + 12, who, "name"))
+        parts.append(text_at(_LEFT, y + 12, who, "name"))
         y += 21
         if gate and gate.limit and (batch, callers) == (1, 1):
             parts.append(_latency_limit(x, y, gate.limit, len(points) // len(groups)))
@@ -177,9 +177,9 @@ def latency_plot(points: Sequence[LatencyPoint], gate: GateResult | None) -> Mar
             parts.append(_box(point, x, y))
             y += 36
         y += 6
-    parts.insert(0, _x_grid(x, 18, y, x.ticks(5), None))
-    parts.append(_text(WIDTH - _RIGHT, y + 28, "milliseconds a run", "tick end"))
-    return _svg(parts, y + 34, "Latency in milliseconds: quartiles, median, fastest run to p95")
+    parts.insert(0, x_grid(x, 18, y, x.ticks(5), None))
+    parts.append(text_at(WIDTH - _RIGHT, y + 28, "milliseconds a run", "tick end"))
+    return drawing(parts, y + 34, "Latency in milliseconds: quartiles, median, fastest run to p95")
 
 
 def load_plot(series: Mapping[str, Sequence[tuple[float, float]]], limit: float | None) -> str:
@@ -191,7 +191,7 @@ def load_plot(series: Mapping[str, Sequence[tuple[float, float]]], limit: float 
     """
     most = max((rate for curve in series.values() for rate, _ in curve), default=1)
     times = [*(time for curve in series.values() for _, time in curve), *([limit] if limit else [])]
-    x, y = _Axis(0, most * 1.04, *_ACROSS), _Axis(0, max(times, default=1) * 1.04, *_UP)
+    x, y = Axis(0, most * 1.04, *_ACROSS), Axis(0, max(times, default=1) * 1.04, *_UP)
     caption = "samples a second; p95 in milliseconds"
     return _file(series, x, y, caption, "p95 latency over throughput", limit)
 
@@ -205,7 +205,7 @@ def growth_plot(series: Mapping[str, Sequence[tuple[float, float]]], unit: str) 
     """
     sizes, seconds = zip(*(point for curve in series.values() for point in curve), strict=True)
     x, y = (
-        _Axis(_decade(min(values), math.floor), _decade(max(values), math.ceil), *ends, log=True)
+        Axis(decade(min(values), math.floor), decade(max(values), math.ceil), *ends, log=True)
         for values, ends in ((sizes, _ACROSS), (seconds, _UP))
     )
     return _file(series, x, y, f"{unit}; seconds", f"Seconds over {unit}")
@@ -237,8 +237,8 @@ def front_plot(
         "the front: none is better in both": front[::-1],
         "as it is": trials[0],
     }
-    x = _Axis(0, every[0][0] * 1.04, *_ACROSS)
-    y = _Axis(0, max(longest, limit or 0) * 1.04, *_UP)
+    x = Axis(0, every[0][0] * 1.04, *_ACROSS)
+    y = Axis(0, max(longest, limit or 0) * 1.04, *_UP)
     caption = "samples a second; p95 in milliseconds"
     return _curves(series, x, y, caption, "p95 latency over throughput", limit, loose={"tried"})
 
@@ -249,8 +249,8 @@ _ACROSS, _UP = (62, WIDTH - _RIGHT), (216, 16)
 
 def _file(
     series: Mapping[str, Sequence[tuple[float, float]]],
-    x: _Axis,
-    y: _Axis,
+    x: Axis,
+    y: Axis,
     caption: str,
     label: str,
     limit: float | None = None,
@@ -264,8 +264,8 @@ def _file(
 
 def _curves(
     series: Mapping[str, Sequence[tuple[float, float]]],
-    x: _Axis,
-    y: _Axis,
+    x: Axis,
+    y: Axis,
     caption: str,
     label: str,
     limit: float | None = None,
@@ -273,7 +273,7 @@ def _curves(
 ) -> Markup:
     """Points joined by lines, but for those that are loose."""
     bottom, top = _UP
-    parts = [_y_grid(y, x), _x_grid(x, top, bottom, x.ticks(5), None)]
+    parts = [y_grid(y, x), x_grid(x, top, bottom, x.ticks(5), None)]
     if limit:
         line = Markup('<line class="limit" x1="{}" x2="{}" y1="{at}" y2="{at}"/>')
         parts.append(line.format(x.start, x.end, at=y.at(limit)))
@@ -284,9 +284,9 @@ def _curves(
         parts.append(Markup('<polyline class="curve s{}" points="{}"/>').format(number % 4, path))
         parts += [dot.format(number % 4, px, py) for px, py in places]
         parts.append(_key(number % 4, bottom + 44 + 18 * number, name))
-    parts.append(_text(x.end, bottom + 30, caption, "tick end"))
+    parts.append(text_at(x.end, bottom + 30, caption, "tick end"))
     # the last size's name is wider than what is left beside it
-    return _svg(parts, bottom + 40 + 18 * len(series), label, WIDTH + _RIGHT)
+    return drawing(parts, bottom + 40 + 18 * len(series), label, WIDTH + _RIGHT)
 
 
 _STYLE = (
@@ -298,18 +298,18 @@ _STYLE = (
 """Of a drawing that isn't in a page."""
 
 
-def _latency_limit(x: _Axis, y: float, limit: float, rows: int) -> Markup:
+def _latency_limit(x: Axis, y: float, limit: float, rows: int) -> Markup:
     at = x.at(limit)
     line = Markup('<line class="limit" x1="{0}" x2="{0}" y1="{1}" y2="{2}"/>')
     anchor = "end" if at > WIDTH / 2 else ""
-    label = _text(
+    label = text_at(
         at + (0 if anchor else 4),
         y - 9,
         f"p95 \u2264 {words.limit(limit)} ms",
         f"tick {anchor} limit-text",
     )
     if at < 190:  # the group's name is there
-        label = _text(200, y - 9, f"gate: p95 \u2264 {words.limit(limit)} ms", "tick limit-text")
+        label = text_at(200, y - 9, f"gate: p95 \u2264 {words.limit(limit)} ms", "tick limit-text")
     return line.format(at, y - 2, y + 36 * rows - 12) + label
 
 
@@ -317,14 +317,14 @@ def _reach(point: LatencyPoint) -> float:
     return point.max_ms if point.p95_ms is None else point.p95_ms
 
 
-def _latency_axis(low: float, high: float, log: bool) -> _Axis:
+def _latency_axis(low: float, high: float, log: bool) -> Axis:
     if log:
-        start, end = _decade(low, math.floor), _decade(high, math.ceil)
-        return _Axis(start, end, _LEFT, WIDTH - 30, log=True)
-    return _Axis(0, high * 1.04 or 1.0, _LEFT, WIDTH - 30)
+        start, end = decade(low, math.floor), decade(high, math.ceil)
+        return Axis(start, end, _LEFT, WIDTH - 30, log=True)
+    return Axis(0, high * 1.04 or 1.0, _LEFT, WIDTH - 30)
 
 
-def _box(point: LatencyPoint, x: _Axis, y: float) -> Markup:
+def _box(point: LatencyPoint, x: Axis, y: float) -> Markup:
     kind = "a" if point.role == "artifact" else "b"
     low, q1, median, q3, high = (
         x.at(v) for v in (point.min_ms, point.p25_ms, point.p50_ms, point.p75_ms, _reach(point))
@@ -353,11 +353,11 @@ def _box(point: LatencyPoint, x: _Axis, y: float) -> Markup:
     at_end = high + 8 + 6.6 * len(label) > WIDTH
     place = (low - 6, "tick end") if at_end and low > 8 * len(label) else (high + 8, "tick")
     if at_end and place[1] == "tick":
-        return drawn + _text(_LEFT, y + 31, label, "tick")
-    return drawn + _text(place[0], middle + 4, label, place[1])
+        return drawn + text_at(_LEFT, y + 31, label, "tick")
+    return drawn + text_at(place[0], middle + 4, label, place[1])
 
 
-def _lollipop(x: _Axis, y: float, step: StepReport) -> Markup:
+def _lollipop(x: Axis, y: float, step: StepReport) -> Markup:
     def place(value: float | None) -> float:
         return x.at(x.high if value is None else value)
 
@@ -374,7 +374,7 @@ def _lollipop(x: _Axis, y: float, step: StepReport) -> Markup:
     ).format(title, x.start, source, previous, source, y=y)
 
 
-def _curve(values: Sequence[float], x: _Axis, y: _Axis, number: int) -> Markup:
+def _curve(values: Sequence[float], x: Axis, y: Axis, number: int) -> Markup:
     last = max(len(values) - 1, 1)
     ordered = sorted(values, reverse=True)
     places = [(x.at(i / last), y.at(value)) for i, value in enumerate(ordered)]
@@ -386,33 +386,37 @@ def _curve(values: Sequence[float], x: _Axis, y: _Axis, number: int) -> Markup:
     return drawn
 
 
-def _limit_line(y: _Axis, x: _Axis, limit: float | None) -> Markup:
+def _limit_line(y: Axis, x: Axis, limit: float | None) -> Markup:
     if limit is None or limit >= 1:
         return Markup("")
     at = y.at(1 - limit)
     line = Markup('<line class="limit" x1="{}" x2="{}" y1="{at}" y2="{at}"/>')
-    label = _text(x.end, at - 5, f"gate: cosine \u2265 {words.limit(limit)}", "tick end limit-text")
+    label = text_at(
+        x.end, at - 5, f"gate: cosine \u2265 {words.limit(limit)}", "tick end limit-text"
+    )
     return line.format(x.start, x.end, at=at) + label
 
 
 def _key(number: int, y: float, name: str) -> Markup:
     line = Markup('<line class="curve s{}" x1="62" x2="90" y1="{y}" y2="{y}"/>')
-    return line.format(number, y=y) + _text(98, y + 4, name, "tick")
+    return line.format(number, y=y) + text_at(98, y + 4, name, "tick")
 
 
-def _x_grid(
-    x: _Axis, top: float, bottom: float, ticks: Sequence[float], pattern: str | None
+def x_grid(
+    x: Axis, top: float, bottom: float, ticks: Sequence[float], pattern: str | None
 ) -> Markup:
+    """Vertical lines at ``ticks``, their numbers below."""
     line = Markup('<line class="grid" x1="{0}" x2="{0}" y1="{1}" y2="{2}"/>')
     parts = []
     for tick in ticks:
         label = pattern.format(tick) if pattern else f"{tick:g}"
         parts.append(line.format(x.at(tick), top, round(bottom, 1)))
-        parts.append(_text(x.at(tick), bottom + 14, label, "tick middle"))
+        parts.append(text_at(x.at(tick), bottom + 14, label, "tick middle"))
     return Markup("").join(parts)
 
 
-def _y_grid(y: _Axis, x: _Axis) -> Markup:
+def y_grid(y: Axis, x: Axis) -> Markup:
+    """Horizontal lines at the ticks of ``y``, their numbers beside them."""
     line = Markup('<line class="grid" x1="{}" x2="{}" y1="{at}" y2="{at}"/>')
     parts = []
     for tick in y.ticks():
@@ -420,25 +424,30 @@ def _y_grid(y: _Axis, x: _Axis) -> Markup:
         label = "exact" if 0 < tick <= _EXACT * 1.01 else f"{tick:.0e}".replace("e-0", "e-")
         label = f"{tick:g}" if tick >= 0.01 or not tick else label
         parts.append(line.format(x.start, x.end, at=at))
-        parts.append(_text(x.start - 6, at + 4, label, "tick end"))
+        parts.append(text_at(x.start - 6, at + 4, label, "tick end"))
     return Markup("").join(parts)
 
 
-def _x_caption(x: _Axis, bottom: float, left: str, right: str) -> Markup:
-    return _text(x.start, bottom + 16, left, "tick") + _text(x.end, bottom + 16, right, "tick end")
+def _x_caption(x: Axis, bottom: float, left: str, right: str) -> Markup:
+    return text_at(x.start, bottom + 16, left, "tick") + text_at(
+        x.end, bottom + 16, right, "tick end"
+    )
 
 
-def _text(x: float, y: float, text: str, classes: str) -> Markup:
+def text_at(x: float, y: float, text: str, classes: str) -> Markup:
+    """A text, which is escaped."""
     pattern = Markup('<text x="{}" y="{}" class="{}">{}</text>')
     return pattern.format(round(x, 2), round(y, 2), classes, text)
 
 
-def _svg(parts: Sequence[Markup], height: float, label: str, width: int = WIDTH) -> Markup:
+def drawing(parts: Sequence[Markup], height: float, label: str, width: int = WIDTH) -> Markup:
+    """An image of these parts, with a label for those who don't see it."""
     pattern = Markup('<svg viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>')
     return pattern.format(width, round(height), label, Markup("").join(parts))
 
 
-def _decade(value: float, rounding: Callable[[float], int]) -> float:
+def decade(value: float, rounding: Callable[[float], int]) -> float:
+    """The power of ten at or beyond a value, by ``math.floor`` or ``math.ceil``."""
     power = rounding(math.log10(value) + (-1e-9 if rounding is math.ceil else 1e-9))
     if rounding is math.ceil and 10.0**power <= value * (1 + 1e-9):
         power += 1

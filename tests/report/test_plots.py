@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from converter.check.gates import GateResult
 from converter.report.model import StepReport
-from converter.report.svg import WIDTH, _Axis, along_plot, cosine_plot, latency_plot, steps_plot
+from converter.report.svg import WIDTH, Axis, along_plot, cosine_plot, latency_plot, steps_plot
 from tests.report import build
 
 CHARACTER = {"name": 6.2, "tick": 5.4}
@@ -162,12 +162,12 @@ def test_dots_lie_where_a_logarithmic_axis_says(name: str) -> None:
 
 @pytest.mark.parametrize("high", [0.013, 1.0, 7.2, 60.0, 98.0, 1490.0])
 def test_ticks_are_round_and_as_many_as_fit(high: float) -> None:
-    axis = _Axis(0, high, 14, 390)
+    axis = Axis(0, high, 14, 390)
     assert [axis.at(part * high) for part in (-1, 0, 0.5, 1, 2)] == [14, 14, 202, 390, 390]
     for most in (5, 6):
         ticks = axis.ticks(most)
         (step,) = {float(f"{b - a:.6e}") for a, b in pairwise(ticks)}
         assert f"{step:e}"[:3] in {"1.0", "2.0", "2.5", "5.0"} and ticks[0] == 0
         assert most / 2 <= len(ticks) <= most and high - step < ticks[-1] <= high * 1.000001
-        decades = _Axis(1e-7, 1e3, 0, 1, log=True).ticks(most)
+        decades = Axis(1e-7, 1e3, 0, 1, log=True).ticks(most)
         assert decades == pytest.approx([10.0**power for power in range(-7, 4, 2)])
