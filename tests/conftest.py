@@ -28,7 +28,6 @@ APART = (
     "acceptance/test_several_recipes.py",
     "acceptance/test_sweeps.py",
     "foreign/test_bad_installations.py",
-    "hostile/test_bounds.py",
     "hostile/test_fuzz.py",
     "passes/test_large.py",
     "serving/test_containers.py",
@@ -41,6 +40,7 @@ run them have run nothing else."""
 
 ALONE = (
     "check/test_latency.py",
+    "hostile/test_bounds.py",
     "passes/test_traps.py",
     "quantize/test_sensitivity.py",
     "test_child.py",

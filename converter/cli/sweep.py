@@ -53,7 +53,7 @@ def command(
     as_json: bool,
     **values: Any,
 ) -> None:
-    """Carry out a recipe with every combination of options, and compare what came of it.
+    """Run a recipe with every combination of options, and compare the results.
 
     The recipe's `sweep:` maps options to lists of values, and OPTION=VALUE,VALUE adds to it.
     Each combination has its own output in OUT, and its own error. Steps that several have
