@@ -19,9 +19,7 @@ from tests.report.test_report import EVIL, Page
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(
-        CHROMIUM is None and "CI" not in os.environ, reason="there is no Chromium here"
-    ),
+    pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here"),
 ]
 
 LONG = "model/decoder/transformer/h_11/attention/output/LayerNorm/batchnorm/add_1:0"
