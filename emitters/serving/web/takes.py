@@ -1,0 +1,56 @@
+"""What a page in a browser can do of a model and of a declaration, and what it refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from converter.errors import Unsupported, UnsupportedError
+from converter.ir.model import TensorSpec
+from converter.preparation.declared import Declaration
+
+LARGEST = (1 << 31) - 1
+"""Bytes of a model's file: more than one array of a browser holds."""
+
+_RATES = (8_000, 96_000)
+"""Samples a second that every browser decodes to (Web Audio API 1.1, OfflineAudioContext)."""
+
+_REMEDY = "a server does it: --serve litserve --prepare server"
+
+_NOT_DONE = {
+    "text": "a page has no tokenizer",
+    "row": "a page reads no tables",
+    "step": "a page runs no function in Python",
+}
+
+
+def require_types(specs: Sequence[TensorSpec], types: Sequence[str], runtime: str) -> None:
+    """Raises UnsupportedError for inputs and outputs of types that a runtime hasn't; of all."""
+    bad = [
+        Unsupported(spec.name, spec.dtype, f"{runtime} takes {', '.join(types)}")
+        for spec in specs
+        if spec.dtype not in types
+    ]
+    if bad:
+        raise UnsupportedError("a browser can't run this model", bad)
+
+
+def unprepared(declared: Declaration) -> list[Unsupported]:
+    """What of a declaration a page can't do."""
+    return [
+        Unsupported("", f"{part}: {item.kind}", reason, _REMEDY)
+        for part, items in (("prepare", declared.prepare), ("answer", declared.answer))
+        for item in items
+        for reason in _reasons(part, item)
+    ]
+
+
+def _reasons(part: str, item: Any) -> Iterator[str]:
+    if item.kind in _NOT_DONE and (part == "prepare" or item.kind == "step"):
+        yield _NOT_DONE[item.kind]
+    if "decode" in getattr(item, "fused", ()):
+        yield "the model decodes files by an operator that browsers don't have"
+    if item.kind == "picture" and item.color in ("rgba", "bgra"):
+        yield f"{item.color}: a browser doesn't keep the colours of transparent pixels"
+    if item.kind == "sound" and not _RATES[0] <= item.rate <= _RATES[1]:
+        yield f"{item.rate} samples a second: browsers decode to {_RATES[0]} to {_RATES[1]}"
