@@ -95,9 +95,10 @@ class Browser:
 
     @property
     def asked(self) -> list[str]:
-        """The URLs that pages and workers asked for."""
+        """The URLs that pages and workers asked for, over a network."""
         found = (e["params"] for e in self.events if e["method"] == "Network.requestWillBeSent")
-        return [params["request"]["url"] for params in found]
+        urls = (str(params["request"]["url"]) for params in found)
+        return [url for url in urls if url.startswith(("http", "ws", "ftp"))]
 
     @property
     def troubles(self) -> list[str]:

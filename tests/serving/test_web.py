@@ -51,8 +51,8 @@ def asked(page: Page, file: Path) -> Any:
 def require_quiet(chromium: Browser, served: Served) -> None:
     """No errors, and no request to another host."""
     assert chromium.troubles == []
-    others = [url for url in chromium.asked if not re.match("blob:|data:", url)]
-    assert others and all(url.startswith(served.addresses["page"]) for url in others), others
+    asked = chromium.asked
+    assert asked and all(url.startswith(served.addresses["page"]) for url in asked), asked
 
 
 def require_fits(page: Page, width: int, dark: bool = False) -> None:

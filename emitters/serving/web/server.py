@@ -219,7 +219,7 @@ class WebServer(Server, spec=SPECS["web"]):
         values = {
             "prefix": json.dumps(f"modelyard {name} "),
             "version": json.dumps(_version(path)),
-            "shell": json.dumps(["./", *sorted(texts), "modelyard.json"], indent=1),
+            "shell": json.dumps(["./", *sorted(set(texts) - {SCRIPT}), "modelyard.json"], indent=1),
         }
         text = render(__package__, "page/sw.js.j2", values)
         (path / "sw.js").write_text(text, encoding="utf-8")

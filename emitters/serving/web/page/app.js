@@ -141,11 +141,11 @@ async function test() {
   const rows = await selftest(model, facts);
   const passed = rows.length && rows.every((row) => row.ok);
   document.body.dataset.selftest = rows.length ? (passed ? "passed" : "missed") : "nothing";
-  const told = rows.map((row) => [row.sample, row.name, row.cosine.toFixed(6), row.error.toPrecision(2), `${row.took.toFixed(1)} ms`, row.ok ? "ok" : "MISSED"]);
+  const told = rows.map((row) => [row.sample, row.ok ? "ok" : "MISSED", row.name, row.cosine.toFixed(6), row.error.toPrecision(2), `${row.took.toFixed(1)} ms`]);
   const verdict = { passed: `All within the limits (cosine at least ${facts.gates.cosine})`, missed: "A limit is missed", nothing: "Nothing could be compared here: selftest.py compares it" };
   at("tested").hidden = false;
   at("verdict").textContent = verdict[document.body.dataset.selftest];
-  at("rows").replaceChildren(table(["Sample", "Output", "Cosine", "Largest error", "Time", ""], told));
+  at("rows").replaceChildren(table(["Sample", "Verdict", "Output", "Cosine", "Largest error", "Time"], told));
 }
 
 start().catch((error) => {

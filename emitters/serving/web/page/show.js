@@ -57,11 +57,11 @@ export function table(head, rows) {
 }
 
 function bars(found) {
+  const probable = found.every((item) => item.score >= 0 && item.score <= 1);
   return made("ol", { className: "bars" }, ...found.map((item) => {
     const bar = made("span", { className: "bar", ariaHidden: "true" });
-    bar.style.width = `${Math.min(Math.max(item.score, 0), 1) * 100}%`;
-    const probable = item.score >= 0 && item.score <= 1;
-    return made("li", {}, made("span", { className: "label", textContent: name(item) }),
+    bar.style.width = probable ? `${item.score * 100}%` : "0";
+    return made("li", {}, made("span", { textContent: name(item) }),
       made("span", { className: "score", textContent: probable ? percent(item.score) : item.score.toFixed(3) }), bar);
   }));
 }
