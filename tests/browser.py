@@ -32,6 +32,7 @@ class Browser:
     """A Chromium of its own, with an empty profile."""
 
     def __init__(self, folder: Path) -> None:
+        folder.mkdir(exist_ok=True)
         ours, theirs = os.pipe(), os.pipe()
         line = f'exec "$0" "$@" 3<&{ours[0]} 4>&{theirs[1]}'
         flags = [*_FLAGS, f"--user-data-dir={folder}", "about:blank"]
@@ -103,14 +104,14 @@ class Browser:
     @property
     def troubles(self) -> list[str]:
         """Errors in consoles, and exceptions."""
-        return [
-            json.dumps(event["params"])
-            for event in self.events
-            if event["method"] == "Runtime.exceptionThrown"
-            or (
-                event["method"] == "Runtime.consoleAPICalled" and event["params"]["type"] == "error"
-            )
-        ]
+        found = []
+        for event in self.events:
+            params = event["params"]
+            if event["method"] == "Runtime.exceptionThrown":
+                found.append(json.dumps(params["exceptionDetails"]))
+            elif event["method"] == "Runtime.consoleAPICalled" and params["type"] == "error":
+                found.append(" ".join(str(one.get("value", one)) for one in params["args"]))
+        return found
 
     def page(self, url: str, width: int = 1400, height: int = 900, dark: bool = False) -> Page:
         """A page of that width, opened."""

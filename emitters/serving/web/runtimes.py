@@ -117,6 +117,7 @@ class Runtime:
         check: The part of ``selftest.py`` that runs the artifact without a browser.
         requires: What pip installs for that.
         imports: Where it finds what it imports by name.
+        free_sizes: Whether a model's sizes may be known when it runs alone.
     """
 
     title: str
@@ -126,6 +127,7 @@ class Runtime:
     check: str
     requires: Sequence[str]
     imports: Mapping[str, str] = field(default_factory=dict)
+    free_sizes: bool = True
 
 
 _ORT = Npm(
@@ -184,6 +186,7 @@ RUNTIMES = {
         check="on_litert",
         requires=("ai-edge-litert", "numpy"),
         imports={"@litertjs/wasm-utils": "./runtime/wasm-utils.js"},
+        free_sizes=False,
     ),
 }
 """By target: the versions that tests have seen."""

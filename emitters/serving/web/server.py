@@ -43,7 +43,7 @@ from emitters.serving.python.served import choose_name, with_meaning
 from emitters.serving.request import serving
 from emitters.serving.web.runtimes import RUNTIMES, Runtime
 from emitters.serving.web.spec import SPECS
-from emitters.serving.web.takes import LARGEST, require_types, unprepared
+from emitters.serving.web.takes import LARGEST, require_ports, unprepared
 from emitters.templates import render
 
 PAGE = Path(__file__).parent / "page"
@@ -113,12 +113,17 @@ class WebServer(Server, spec=SPECS["web"]):
 
         Raises:
             UsageError: The name is none.
+            UnsupportedError: Inputs that the runtime can't take; all of them.
             DependencyError: The runtime is neither in the cache nor can be fetched.
         """
         choose_name(serving(request))
-        for target in (name for name in request.to if name in RUNTIMES):
-            for package in RUNTIMES[target].packages:
-                package.require(offline=request.offline)
+        target = next((name for name in self.accepts if name in request.to), None)
+        if target is None:
+            return  # the plan refuses it
+        runtime = RUNTIMES[target]
+        require_ports(model.inputs, runtime, request.dims)
+        for package in runtime.packages:
+            package.require(offline=request.offline)
 
     def unprepared(self, declared: Declaration) -> list[Unsupported]:
         return unprepared(declared)
@@ -136,7 +141,7 @@ class WebServer(Server, spec=SPECS["web"]):
 
         Raises:
             UsageError: The folder is in the way.
-            UnsupportedError: Inputs or outputs of types that the runtime hasn't; all of them.
+            UnsupportedError: Inputs or outputs that the runtime can't take; all of them.
             ModelError: The runtime refuses the artifact, or it is too large for a browser.
             DependencyError: The runtime can't be fetched.
             MachineError: The disk is full.
@@ -147,7 +152,7 @@ class WebServer(Server, spec=SPECS["web"]):
         declared = (shipped.declared if shipped else None) or Declaration()
         _require_one_file(artifact)
         inputs, outputs = _interface(artifact, model, samples, request)
-        require_types((*inputs, *outputs), runtime.types, runtime.title)
+        require_ports((*inputs, *outputs), runtime, ())
         path = folder / name
         if path.exists():
             raise UsageError(

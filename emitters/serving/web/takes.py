@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from converter.errors import Unsupported, UnsupportedError
 from converter.ir.model import TensorSpec
 from converter.preparation.declared import Declaration
+from emitters.serving.web.runtimes import Runtime
 
 LARGEST = (1 << 31) - 1
 """Bytes of a model's file: more than one array of a browser holds."""
@@ -17,6 +18,8 @@ _RATES = (8_000, 96_000)
 
 _REMEDY = "a server does it: --serve litserve --prepare server"
 
+_FIXED = "--batch 1, --dim NAME=N"
+
 _NOT_DONE = {
     "text": "a page has no tokenizer",
     "row": "a page reads no tables",
@@ -24,15 +27,35 @@ _NOT_DONE = {
 }
 
 
-def require_types(specs: Sequence[TensorSpec], types: Sequence[str], runtime: str) -> None:
-    """Raises UnsupportedError for inputs and outputs of types that a runtime hasn't; of all."""
+def require_ports(specs: Sequence[TensorSpec], runtime: Runtime, known: Collection[str]) -> None:
+    """Refuses inputs and outputs that a browser's runtime can't take.
+
+    Args:
+        specs: Inputs and outputs.
+        runtime: What runs them.
+        known: Free sizes that become numbers.
+
+    Raises:
+        UnsupportedError: Their types, or free sizes; all of them.
+    """
     bad = [
-        Unsupported(spec.name, spec.dtype, f"{runtime} takes {', '.join(types)}")
+        Unsupported(spec.name, spec.dtype, f"{runtime.title} takes {', '.join(runtime.types)}")
         for spec in specs
-        if spec.dtype not in types
+        if spec.dtype not in runtime.types
     ]
+    if not runtime.free_sizes:
+        free = {spec.name: _free(spec, known) for spec in specs}
+        bad += [
+            Unsupported(name, f"the size {size}", f"{runtime.title} takes no free sizes", _FIXED)
+            for name, sizes in free.items()
+            for size in sizes
+        ]
     if bad:
         raise UnsupportedError("a browser can't run this model", bad)
+
+
+def _free(spec: TensorSpec, known: Collection[str]) -> list[str]:
+    return [size for size in spec.shape or () if isinstance(size, str) and size not in known]
 
 
 def unprepared(declared: Declaration) -> list[Unsupported]:
