@@ -17,7 +17,7 @@ export async function open(bytes, facts, { device, threads }) {
   return async (feeds) => {
     const given = Object.fromEntries(session.inputNames.map((name) => {
       const { dtype, shape, data } = feeds[name];
-      return [name, new ort.Tensor(dtype, data, shape)];
+      return [name, new ort.Tensor(dtype, data.slice(), shape)]; // the worker keeps what it is given
     }));
     const found = await session.run(given);
     const made = await Promise.all(session.outputNames.map(async (name) => {
