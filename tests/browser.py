@@ -31,11 +31,11 @@ _FLAGS = (
 class Browser:
     """A Chromium of its own, with an empty profile."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *more: str) -> None:
         folder.mkdir(exist_ok=True)
         ours, theirs = os.pipe(), os.pipe()
         line = f'exec "$0" "$@" 3<&{ours[0]} 4>&{theirs[1]}'
-        flags = [*_FLAGS, f"--user-data-dir={folder}", "about:blank"]
+        flags = [*_FLAGS, *more, f"--user-data-dir={folder}", "about:blank"]
         with (folder / "log").open("wb") as log:
             self._process = subprocess.Popen(
                 ["bash", "-c", line, str(PROGRAM), *flags],
@@ -186,9 +186,9 @@ class Page:
 
 
 @contextmanager
-def browser(folder: Path) -> Iterator[Browser]:
-    """A browser for as long as the block lasts."""
-    made = Browser(folder)
+def browser(folder: Path, *flags: str) -> Iterator[Browser]:
+    """A browser for as long as the block lasts, with flags of its own."""
+    made = Browser(folder, *flags)
     try:
         yield made
     finally:
