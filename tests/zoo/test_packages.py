@@ -15,9 +15,10 @@ from pathlib import Path
 import pytest
 
 from converter.errors import DependencyError, MachineError, ModelError
+from converter.files import store
 from converter.files.digest import file_digest
 from converter.files.store import folder_digest
-from zoo import packages, store
+from zoo import packages
 from zoo.archives import take_file
 from zoo.packages import fetch_package_file, fetch_package_folder
 
