@@ -27,6 +27,8 @@ from tests.artifacts import Made
 from tests.browser import Browser, Page, browser, needs_browser
 from zoo import catalogue
 
+pytestmark = pytest.mark.skipif(shutil.which("npm") is None, reason="npm isn't installed")
+
 WIDTHS = (400, 1400)
 LAST = "document.addEventListener('answer', (event) => { window.last = event.detail; });"
 
@@ -165,10 +167,13 @@ def test_lower_precisions(target: str, tmp_path: Path) -> None:
     line = f"convert zoo:ccexam-mnist --to {target} --batch 1 --precision fp16,int8 --serve web"
     typed(f"{line} --no-bench --out out", tmp_path)
     for facts in sorted((tmp_path / "out/serving/web").rglob("web.json")):
-        profile = tmp_path / f"profile-{facts.parts[-3]}"
-        with shown(facts.parent, profile, "?selftest") as (served, chromium, page):
+        precision = json.loads(facts.read_text())["precision"]
+        query = f"?selftest&threads={1 if precision == 'fp16' else 2}"
+        with shown(facts.parent, tmp_path / precision, query) as (served, chromium, page):
             page.wait("document.body.dataset.selftest")
             assert page.evaluate("document.body.dataset.selftest") == "passed"
+            used = page.evaluate("document.getElementById('how').textContent")
+            assert used.endswith("1 thread" if precision == "fp16" else "2 threads")
             require_quiet(chromium, served)
 
 
@@ -252,6 +257,11 @@ def test_types_that_a_runtime_lacks_are_refused(tmp_path: Path) -> None:
         3, "takes float32, int32, uint8", tmp_path, "m.onnx", "--to", "tflite", "--serve", "web"
     )
     small_cnn(tmp_path / "cnn.onnx")
+    two = ("cnn.onnx", "--batch", "2", "--image-mean", "0.5", "--samples", "photos")
+    (tmp_path / "photos").mkdir()
+    for name in ("a.png", "b.png"):
+        Image.new("RGB", (24, 24)).save(tmp_path / "photos" / name)
+    refused(3, "one picture", tmp_path, *two, "--serve", "web")
     refused(3, "no free sizes", tmp_path, "cnn.onnx", "--to", "tflite", "--serve", "web")
 
 

@@ -43,7 +43,7 @@ from emitters.serving.python.served import choose_name, with_meaning
 from emitters.serving.request import serving
 from emitters.serving.web.runtimes import RUNTIMES, Runtime
 from emitters.serving.web.spec import SPECS
-from emitters.serving.web.takes import LARGEST, require_ports, unprepared
+from emitters.serving.web.takes import LARGEST, require_one_row, require_ports, unprepared
 from emitters.templates import render
 
 PAGE = Path(__file__).parent / "page"
@@ -153,6 +153,7 @@ class WebServer(Server, spec=SPECS["web"]):
         _require_one_file(artifact)
         inputs, outputs = _interface(artifact, model, samples, request)
         require_ports((*inputs, *outputs), runtime, ())
+        require_one_row(inputs, declared)
         path = folder / name
         if path.exists():
             raise UsageError(

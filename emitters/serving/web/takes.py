@@ -58,6 +58,19 @@ def _free(spec: TensorSpec, known: Collection[str]) -> list[str]:
     return [size for size in spec.shape or () if isinstance(size, str) and size not in known]
 
 
+def require_one_row(inputs: Sequence[TensorSpec], declared: Declaration) -> None:
+    """Raises UnsupportedError for pictures' inputs of a fixed batch: a page has one file."""
+    pictures = {item.input for item in declared.prepare if item.kind == "picture"}
+    bad = [
+        Unsupported(spec.name, f"a batch of {spec.shape[0]}", "a page has one picture", "--batch 1")
+        for spec in inputs
+        if spec.name in pictures and spec.shape and len(spec.shape) == 4
+        if isinstance(spec.shape[0], int) and spec.shape[0] > 1
+    ]
+    if bad:
+        raise UnsupportedError("a page can't prepare this model's files", bad)
+
+
 def unprepared(declared: Declaration) -> list[Unsupported]:
     """What of a declaration a page can't do."""
     return [
