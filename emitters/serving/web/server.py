@@ -223,7 +223,6 @@ class WebServer(Server, spec=SPECS["web"]):
         for file, text in texts.items():
             (path / file).write_text(text, encoding="utf-8")
         values = {
-            "prefix": json.dumps(f"modelyard {name} "),
             "version": json.dumps(_version(path)),
             "shell": json.dumps(["./", *sorted(set(texts) - {SCRIPT}), "modelyard.json"], indent=1),
         }
