@@ -19,6 +19,9 @@ _OURS = {"onnx", "ort"}
 _BOTH = {"keras", "pytorch"}
 """Targets that are sources first: the lines that name those are counted below."""
 
+_WORDS = {"web"}
+"""Names that other words hold: WebP."""
+
 NAMED = {
     "api.py": "an example for users",
     "cli/convert.py": "examples for users, and suffixes of sources",
@@ -43,9 +46,9 @@ NAMED = {
 
 def _names() -> re.Pattern[str]:
     found = {name for kind in ("emitters", "servers") for name in plugins.available(kind)}
-    return re.compile(
-        "|".join(sorted({*found - _OURS - _BOTH, "litert", "core ml"})), re.IGNORECASE
-    )
+    whole = found & _WORDS
+    parts = sorted({*found - _OURS - _BOTH - whole, "litert", "core ml"})
+    return re.compile("|".join([*parts, *(rf"\b{name}\b" for name in whole)]), re.IGNORECASE)
 
 
 def test_the_core_names_no_target_and_no_server() -> None:

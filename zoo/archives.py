@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from converter.errors import ModelError
-from zoo.store import PIECE
+from converter.files.store import PIECE
 
 
 def take_file(archive: Path, member: str, target: Path, title: str, top: bool = True) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from converter.errors import UsageError, from_os_error
-from zoo.store import digest_of_path
+from converter.files.store import digest_of_path
 
 
 def copy_files(paths: Mapping[str, Path], folder: Path) -> dict[str, Path]:

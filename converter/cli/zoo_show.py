@@ -12,9 +12,9 @@ from typing import Any
 from rich.table import Table
 
 from converter.cli.printing import echo, echo_json
+from converter.files.store import size_of
 from converter.text.screen import Console, Text, lines
 from zoo.entry import Entry, Joined
-from zoo.store import size_of
 
 Fetched = Mapping[str, tuple[Entry, Mapping[str, Path]]]
 

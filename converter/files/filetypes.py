@@ -84,7 +84,7 @@ def _text(head: bytes) -> str:
     if start.startswith(("{", "[")):
         return "JSON text"
     if start.startswith(("<!doctype html", "<html")):
-        return "a web page, not the file behind it"
+        return "an HTML page, not the file behind it"
     return "XML text" if start.startswith("<?xml") else "a text file"
 
 

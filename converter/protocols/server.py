@@ -15,8 +15,10 @@ from converter.protocols.spec import ServerSpec, apply
 if TYPE_CHECKING:
     from converter.check.reference import ReferenceOutputs
     from converter.check.shipping import Shipped
+    from converter.errors import Unsupported
     from converter.ir.model import Model
     from converter.options.request import Request
+    from converter.preparation.declared import Declaration
     from converter.protocols.emitter import Artifact
     from converter.protocols.flow import JoinedFlow
     from converter.runtime.session import Session
@@ -87,6 +89,11 @@ class Server(ABC):
     @abstractmethod
     def check(self, model: Model, request: Request) -> None:
         """Raises for what can be known to be wrong before anything is converted."""
+
+    def unprepared(self, declared: Declaration) -> Sequence[Unsupported]:
+        """What of a declaration its packages can't do; it is refused before anything is
+        converted."""
+        return ()
 
     @abstractmethod
     def package(

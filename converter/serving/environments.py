@@ -34,7 +34,9 @@ _FOREIGN = ("PYTHON", "PIP_TARGET", "PIP_PREFIX", "PIP_USER", "PIP_CONSTRAINT", 
 
 
 def place(environment: Environment) -> Path:
-    """Its folder in the cache, whether it is there or not."""
+    """Its folder in the cache, whether it is there or not; our own where it holds nothing."""
+    if not environment.requirements:
+        return Path(sys.prefix)
     facts = [str(_LAYOUT), *environment.requirements, str(environment.dependencies)]
     facts += [environment.constraints] if environment.constraints else []
     facts += [platform.machine(), sys.version, sys.base_prefix]
@@ -44,7 +46,7 @@ def place(environment: Environment) -> Path:
 
 def is_there(environment: Environment) -> bool:
     """Whether it has been set up."""
-    return (place(environment) / _NOTE).is_file()
+    return not environment.requirements or (place(environment) / _NOTE).is_file()
 
 
 def require_programs(environment: Environment) -> None:

@@ -54,7 +54,7 @@ OTHERS = [
     (b"GGUF" + bytes(64), "a GGUF model"),
     (b"\x1f\x8b\x08" + bytes(64), "a gzip archive"),
     (json.dumps({"a": [1, 2]}).encode(), "JSON text"),
-    (b"<!DOCTYPE html><html>Not found</html>", "a web page"),
+    (b"<!DOCTYPE html><html>Not found</html>", "an HTML page"),
     (b'<?xml version="1.0"?><net name="x"/>', "XML text"),
     (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "a Git LFS pointer"),
     (b"this is no model\n", "a text file"),

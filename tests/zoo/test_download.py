@@ -16,9 +16,9 @@ import pytest
 from pydantic import ValidationError
 
 from converter.errors import DependencyError, MachineError, ModelError
+from converter.files.store import folder_digest
 from zoo import download as downloading
 from zoo.providers import HuggingFaceFile, UrlFile
-from zoo.store import folder_digest
 
 NET = b"weights" * 100_000
 SHA = hashlib.sha256(NET).hexdigest()
@@ -94,7 +94,7 @@ def test_a_file_is_fetched_once_and_then_found_without_a_network(web: Web) -> No
 
 
 def test_what_is_not_there_or_not_expected_is_not_kept(web: Web, tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="not what the catalogue expects") as caught:
+    with pytest.raises(ModelError, match="not what was expected") as caught:
         a_file(web, sha256="0" * 64).fetch()
     assert SHA in str(caught.value)
     with pytest.raises(DependencyError, match="HTTP 404") as missing:

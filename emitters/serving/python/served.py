@@ -69,7 +69,7 @@ class Served:
     @classmethod
     def joining(cls, flow: Joined, request: ServingRequest) -> Served:
         """A flow."""
-        name, decisions = _choose_name(replace(request, name=flow.flow.name))
+        name, decisions = choose_name(replace(request, name=flow.flow.name))
         first = flow.flow.parts[flow.first].artifact
         artifact = Artifact(first.target, first.precision, Path(FLOW))
         notes = [*decisions, *NOTES]
@@ -85,14 +85,14 @@ class Served:
             UsageError: A serving option doesn't fit the model, or the name is none.
             ModelError: The runtime refuses the artifact.
         """
-        name, decisions = _choose_name(request)
+        name, decisions = choose_name(request)
         session = plugins.load("emitters", artifact.target).open(artifact, request)
         try:
             asked = replace(request, preferred_batch=[])  # which none of these servers has
             max_batch, why = choose_max_batch(model, Fed(session), samples, asked)
             known = {spec.name: spec for spec in (*model.inputs, *model.outputs)}
             inputs, outputs = (
-                tuple(_with_meaning(spec, known.get(spec.name)) for spec in specs)
+                tuple(with_meaning(spec, known.get(spec.name)) for spec in specs)
                 for specs in (session.inputs, session.outputs)
             )
         finally:
@@ -223,7 +223,7 @@ def require_servable(model: Model, request: ServingRequest, server: str) -> None
         )
     if request.instance_kind == "gpu" and not {"onnx", "torchscript"} & {*request.to}:
         raise UsageError("--instance-kind gpu: LiteRT runs on CPUs here", hint="Add onnx to --to.")
-    _choose_name(request)
+    choose_name(request)
 
 
 def runtime_of(target: str, device: str = "cpu") -> str:
@@ -232,7 +232,7 @@ def runtime_of(target: str, device: str = "cpu") -> str:
     return RUNTIMES[target].replace("onnxruntime", "onnxruntime-gpu" if gpu else "onnxruntime")
 
 
-def _choose_name(request: ServingRequest) -> tuple[str, list[str]]:
+def choose_name(request: ServingRequest) -> tuple[str, list[str]]:
     wanted = request.name or Path(request.source).stem
     name = _NAME.sub("_", wanted).strip("._-")
     if not name:
@@ -243,7 +243,7 @@ def _choose_name(request: ServingRequest) -> tuple[str, list[str]]:
     return name, [] if name == wanted else [f"name {name}: {wanted!r} has what a URL can't"]
 
 
-def _with_meaning(spec: TensorSpec, known: TensorSpec | None) -> TensorSpec:
+def with_meaning(spec: TensorSpec, known: TensorSpec | None) -> TensorSpec:
     if known is None:
         return spec
     return replace(

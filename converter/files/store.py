@@ -166,7 +166,7 @@ def _fill(item: Item, obtain: Obtain) -> None:
         found = digest_of_path(target)
         if found != item.sha256:
             raise ModelError(
-                f"{item.title} is not what the catalogue expects; nothing was kept",
+                f"{item.title} is not what was expected; nothing was kept",
                 details=[f"expected sha256 {item.sha256}", f"found    sha256 {found}"],
                 hint=item.changed,
             )
