@@ -111,6 +111,8 @@ class Browser:
                 found.append(json.dumps(params["exceptionDetails"]))
             elif event["method"] == "Runtime.consoleAPICalled" and params["type"] == "error":
                 found.append(" ".join(str(one.get("value", one)) for one in params["args"]))
+            elif event["method"] == "Log.entryAdded" and params["entry"]["level"] == "error":
+                found.append(params["entry"]["text"])  # what the page's policy forbids, too
         return found
 
     def page(self, url: str, width: int = 1400, height: int = 900, dark: bool = False) -> Page:
@@ -120,8 +122,8 @@ class Browser:
         attached = (e["params"] for e in self.events if e["method"] == "Target.attachedToTarget")
         sessions = {p["targetInfo"]["targetId"]: p["sessionId"] for p in attached}
         page = Page(self, sessions[target])
-        page.call("Page.enable")
-        page.call("DOM.enable")
+        for domain in ("Page", "Log", "DOM", "CSS"):
+            page.call(f"{domain}.enable")
         page.resize(width, height, dark)
         page.call("Page.navigate", url=url)
         return page
@@ -157,6 +159,23 @@ class Page:
         feature = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[feature])
 
+    def open(
+        self, file: Path, width: int = 1400, *, dark: bool = False, scripts: bool = True
+    ) -> None:
+        """Opens a file, and waits until it is loaded."""
+        self.resize(width, 900, dark)
+        self.call("Emulation.setScriptExecutionDisabled", value=not scripts)
+        before = self._loads()
+        self.call("Page.navigate", url=file.resolve().as_uri())
+        deadline = time.monotonic() + 60
+        while self._loads() == before:
+            assert time.monotonic() < deadline, f"{file.name} wasn't loaded"
+            self.browser.listen(0.02)
+
+    def _loads(self) -> int:
+        events = self.browser.events
+        return sum(event["method"] == "Page.loadEventFired" for event in events)
+
     def evaluate(self, script: str) -> Any:
         """The value of an expression, which may be a promise."""
         asked = {"expression": script, "awaitPromise": True, "returnByValue": True}
@@ -178,6 +197,25 @@ class Page:
         root = self.call("DOM.getDocument")["root"]["nodeId"]
         node = self.call("DOM.querySelector", nodeId=root, selector=selector)["nodeId"]
         self.call("DOM.setFileInputFiles", nodeId=node, files=[str(file)])
+
+    def press(self, key: str) -> None:
+        """Presses a key: ``Tab``."""
+        said = {"key": key, "code": key, "windowsVirtualKeyCode": {"Tab": 9}[key]}
+        for kind in ("keyDown", "keyUp"):
+            self.call("Input.dispatchKeyEvent", type=kind, **said)
+
+    def shows(self, selector: str) -> bool:
+        """Whether the page has an element, and shows it; without scripts, too."""
+        root = self.call("DOM.getDocument")["root"]["nodeId"]
+        node = self.call("DOM.querySelector", nodeId=root, selector=selector)["nodeId"]
+        style = self.call("CSS.getComputedStyleForNode", nodeId=node) if node else {}
+        shown = {item["name"]: item["value"] for item in style.get("computedStyle", ())}
+        return bool(node) and shown["display"] != "none"
+
+    def overflow(self) -> int:
+        """Pixels by which the page is wider than its window."""
+        width = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        return int(self.evaluate(width))
 
     def picture(self, file: Path) -> None:
         """A screenshot of all of the page."""

@@ -1,7 +1,6 @@
 """The comparing page in a real browser: wide and narrow, light and dark, with and without scripts,
 by keyboard."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,23 +11,21 @@ from converter.report.compared import Compared
 from converter.report.compared_page import as_html
 from converter.report.html import as_html as report_html
 from converter.report.wants import decide
+from tests.browser import Page as Tab
+from tests.browser import browser, needs_browser
 from tests.report import build
-from tests.report.browser import CHROMIUM, Browser, browser
 from tests.report.test_compared import ROWS, row
 from tests.report.test_report import EVIL, Page
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here"),
-]
+pytestmark = [pytest.mark.slow, needs_browser]
 
 LONG = "model/decoder/transformer/h_11/attention/output/LayerNorm/batchnorm/add_1:0"
 
 
 @pytest.fixture(scope="module")
-def tab() -> Iterator[Browser]:
-    with browser() as made:
-        yield made
+def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
+    with browser(tmp_path_factory.mktemp("profile")) as made:
+        yield made.page("about:blank")
 
 
 @pytest.fixture(scope="module")
@@ -51,44 +48,44 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.mark.parametrize("name", ["comparison", "report"])
 def test_it_fits_wide_and_narrow_light_and_dark(
-    tab: Browser, pages: dict[str, Path], name: str
+    tab: Tab, pages: dict[str, Path], name: str
 ) -> None:
     Page(pages[name].read_text().replace("<script>", "<style>").replace("</script>", "</style>"))
     for width in (400, 1400):
         for dark in (False, True):
             tab.open(pages[name], width, dark=dark)
             assert tab.overflow() <= 0, (name, width)
-            tab.run("document.querySelectorAll('details').forEach(d => d.open = true)")
+            tab.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
             assert tab.overflow() <= 0, (name, width)
-    assert tab.problems == []
-    assert not tab.run("'alert' in window && document.querySelector('img, main script')")
+    assert tab.browser.troubles == [] and tab.browser.asked == []
+    assert not tab.evaluate("'alert' in window && document.querySelector('img, main script')")
 
 
-def test_the_table_sorts_and_filters(tab: Browser, pages: dict[str, Path]) -> None:
+def test_the_table_sorts_and_filters(tab: Tab, pages: dict[str, Path]) -> None:
     tab.open(pages["comparison"])
     names = (
         "[...document.querySelectorAll('#rows tbody tr:not([hidden]) a')].map(a => a.textContent)"
     )
-    shown = tab.run(names)
+    shown = tab.evaluate(names)
     assert shown[0] == "litert" and len(shown) == 7
-    tab.run(
+    tab.evaluate(
         "[...document.querySelectorAll('th button')].find(b => b.textContent == 'Size').click()"
     )
-    sizes = tab.run(
+    sizes = tab.evaluate(
         "[...document.querySelectorAll('#rows tbody tr')].map(r => parseFloat("
         "[...r.cells].find(c => c.dataset.label == 'Size').dataset.value))"
     )
     assert sizes == sorted(sizes)
-    assert tab.run("document.querySelector('[aria-sort]').textContent") == "Size"
-    tab.run(
+    assert tab.evaluate("document.querySelector('[aria-sort]').textContent") == "Size"
+    tab.evaluate(
         "const form = document.getElementById('filter'); form.elements.target.value = 'tflite';"
         "form.dispatchEvent(new Event('input'))"
     )
-    assert tab.run(names) == ["litert"]
-    assert tab.run("document.querySelector('output').value") == "1 of 7 shown"
+    assert tab.evaluate(names) == ["litert"]
+    assert tab.evaluate("document.querySelector('output').value") == "1 of 7 shown"
 
 
-def test_without_scripts_the_table_is_whole(tab: Browser, pages: dict[str, Path]) -> None:
+def test_without_scripts_the_table_is_whole(tab: Tab, pages: dict[str, Path]) -> None:
     text = Page(pages["comparison"].read_text().replace("<script>", "<style>")
                 .replace("</script>", "</style>")).text  # fmt: skip
     assert "litert" in text and "Ship litert" in text
@@ -100,22 +97,22 @@ def test_without_scripts_the_table_is_whole(tab: Browser, pages: dict[str, Path]
     assert tab.shows("#filter") and tab.shows("th button")
 
 
-def test_it_prints_its_details(tab: Browser, pages: dict[str, Path]) -> None:
+def test_it_prints_its_details(tab: Tab, pages: dict[str, Path]) -> None:
     tab.open(pages["comparison"])
     every = "[...document.querySelectorAll('details')].map(d => d.open)"
-    assert not any(tab.run(every))
+    assert not any(tab.evaluate(every))
     tab.call("Page.printToPDF")
-    assert all(tab.run(every))
+    assert all(tab.evaluate(every))
 
 
 def test_it_works_by_keyboard_and_has_names_for_everything(
-    tab: Browser, pages: dict[str, Path]
+    tab: Tab, pages: dict[str, Path]
 ) -> None:
     tab.open(pages["comparison"])
     seen = []
     for _ in range(40):
         tab.press("Tab")
-        seen.append(tab.run("(e => e.tagName + ' ' + (e.name || e.textContent || "
+        seen.append(tab.evaluate("(e => e.tagName + ' ' + (e.name || e.textContent || "
                             "e.getAttribute('aria-label')))(document.activeElement)"))  # fmt: skip
     assert any("Size" in item and item.startswith("BUTTON") for item in seen), seen
     assert any(item.lower().startswith("a ") and "litert" in item for item in seen)
