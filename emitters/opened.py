@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from converter.errors import UsageError
 from converter.ir.model import TensorSpec
 from converter.options.request import Request
 from converter.protocols.parser import Parser, Rerunning, Source
@@ -27,6 +29,25 @@ def plain(specs: Sequence[TensorSpec]) -> list[list[Any]]:
 def specs_of(items: Sequence[Sequence[Any]]) -> tuple[TensorSpec, ...]:
     """What :func:`plain` wrote."""
     return tuple(TensorSpec(name, dtype, tuple(shape)) for name, dtype, shape in items)
+
+
+def packaged(path: Path) -> Mapping[str, Any]:
+    """The inputs and outputs of a file, as the package around it has them.
+
+    Raises:
+        UsageError: There is none.
+    """
+    facts = path.with_name("modelyard.json")
+    if not facts.is_file():
+        raise UsageError(
+            f"{path.name} lies in no package: its inputs and outputs aren't known",
+            hint="Name the folder that modelyard made.",
+        )
+    told = json.loads(facts.read_text(encoding="utf-8"))
+    return {
+        side: [[item["name"], item["dtype"], item["shape"]] for item in told[side]]
+        for side in ("inputs", "outputs")
+    }
 
 
 class Opened:

@@ -140,6 +140,7 @@ class Keywords(TypedDict, total=False):
     ort_optimization: Literal["basic", "extended", "all"]
     reduce_range: bool
     ort_extensions: bool
+    mindspore_python: Text | None
     task: Text | None
     registry: Text | None
     base_image: Text | None

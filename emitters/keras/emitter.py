@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from converter.errors import Unsupported, UnsupportedError, UsageError, from_os_error
+from converter.errors import Unsupported, UnsupportedError, from_os_error
 from converter.files.digest import file_digest
 from converter.ir.contents import Contents
 from converter.ir.model import Model
@@ -16,7 +15,7 @@ from converter.protocols.emitter import Artifact, Emitter
 from converter.runtime.session import Session
 from emitters.code.request import code as code_request
 from emitters.keras.spec import SPECS
-from emitters.opened import INTERFACE, plain, specs_of
+from emitters.opened import INTERFACE, packaged, plain, specs_of
 
 if TYPE_CHECKING:
     from converter.check.shipping import Shipped
@@ -117,7 +116,7 @@ class KerasEmitter(Emitter, spec=SPECS["keras"]):
         """
         from emitters.keras.session import KerasSession
 
-        told = artifact.details.get(INTERFACE) or _packaged(artifact.path)
+        told = artifact.details.get(INTERFACE) or packaged(artifact.path)
         inputs, outputs = (specs_of(told[side]) for side in ("inputs", "outputs"))
         code = artifact.path.with_name(CODE)
         return KerasSession(artifact.path, code, request, inputs, outputs)
@@ -139,25 +138,6 @@ class KerasEmitter(Emitter, spec=SPECS["keras"]):
         from emitters.keras.packing import pack
 
         return pack(artifact, model, shipped, request)
-
-
-def _packaged(path: Path) -> Mapping[str, Any]:
-    """The inputs and outputs of an archive, as the package around it has them.
-
-    Raises:
-        UsageError: There is none.
-    """
-    facts = path.with_name("modelyard.json")
-    if not facts.is_file():
-        raise UsageError(
-            f"{path.name} lies in no package: its inputs and outputs aren't known",
-            hint="Name the folder that modelyard made.",
-        )
-    told = json.loads(facts.read_text(encoding="utf-8"))
-    return {
-        side: [[item["name"], item["dtype"], item["shape"]] for item in told[side]]
-        for side in ("inputs", "outputs")
-    }
 
 
 def _title(request: Request) -> str:

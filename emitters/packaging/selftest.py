@@ -29,6 +29,7 @@ _NEEDS = {
     "on_onnxruntime": " and onnxruntime",
     "on_openvino": " and openvino",
     "on_coreml": ", pillow and coremltools, on a Mac",
+    "on_mindspore": "",
     "on_keras": ", keras, h5py and tensorflow (or torch, or jax)",
     "on_pytorch": " and torch",
     "on_tensorflow": " and tensorflow",

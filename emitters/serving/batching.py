@@ -185,3 +185,10 @@ def stack(pair: Sequence[Feeds], count: int) -> Feeds:
         name: np.concatenate([pair[index % len(pair)][name] for index in range(count)])
         for name in pair[0]
     }
+
+
+def fixed_batch(specs: Sequence[TensorSpec], request: ServingRequest) -> int:
+    """The batch that a file of fixed sizes has; 0 where it is 1, or where the first sizes of
+    ``specs``, inputs and outputs, aren't the one that ``--batch`` asked for."""
+    firsts, asked = {spec.shape[0] if spec.shape else None for spec in specs}, request.batch or ""
+    return int(asked) if asked.isdecimal() and int(asked) > 1 and firsts == {int(asked)} else 0

@@ -14,7 +14,7 @@ from converter.options.request import Request
 from converter.protocols.emitter import Artifact
 from converter.protocols.server import Evidence, Packaged, Server
 from converter.samples import Samples
-from emitters.packaging import Package, Readme, Wire
+from emitters.packaging import Device, Package, Readme, Wire
 from emitters.serving.python.served import Served, require_servable
 from emitters.serving.request import serving
 
@@ -68,7 +68,7 @@ class VersionedServer(Server):
             )
         notes = self.decided(served)
         try:
-            (path / str(asked.version)).mkdir(parents=True)
+            self.place(served, path).mkdir(parents=True)
             self.write(served, path, model)
             more = self.more(served, model)
             notes += self._surround(served, path, notes, self.readme(served, model), more)
@@ -91,7 +91,7 @@ class VersionedServer(Server):
             title=f"A package for {self.title}",
             target=served.artifact.target,
             precision=served.artifact.precision,
-            file=f"{served.request.version}/{self.file(served)}",
+            file=(self.place(served, path) / self.file(served)).relative_to(path).as_posix(),
             inputs=served.inputs,
             outputs=served.outputs,
             shipped=served.shipped,
@@ -101,17 +101,21 @@ class VersionedServer(Server):
             more=more,
         ).write(path)
 
+    def place(self, served: Served, path: Path) -> Path:
+        """The folder in the package that the artifact lies in."""
+        return path / str(served.request.version)
+
     @abstractmethod
     def write(self, served: Served, path: Path, model: Model) -> None:
-        """Puts the artifact into its version's folder, and writes the configuration."""
+        """Puts the artifact into its folder, and writes the configuration."""
 
     @abstractmethod
     def file(self, served: Served) -> str:
-        """The artifact in its version's folder."""
+        """The artifact in its folder."""
 
     @abstractmethod
-    def wire(self, served: Served) -> Wire:
-        """How it is asked."""
+    def wire(self, served: Served) -> Wire | Device:
+        """How it is asked, or what runs the artifact where no server is."""
 
     @abstractmethod
     def readme(self, served: Served, model: Model) -> Readme:
