@@ -390,7 +390,7 @@ def plan_of(request: Request) -> Plan:
     if request.deploy:
         from converter.pipeline.deployments import require_deployable
 
-        require_deployable(servers)
+        require_deployable(request, servers)
     serves = {name: server.accepts for name, server in servers.items()}
     if request.repository and servers and sum(item.publishes for item in servers.values()) != 1:
         able = [n for n in plugins.working("servers") if plugins.load("servers", n).publishes]
