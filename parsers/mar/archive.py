@@ -65,10 +65,9 @@ class Archive:
             raise ModelError(f"{path.name} isn't a whole archive: {error}", hint=AGAIN) from error
         if not isinstance(said, Mapping):
             raise ModelError(f"{path.name}: {MANIFEST} names no model", hint=AGAIN)
-        known = {key: _named(path, said, key, names) for key in ("serializedFile", "modelFile")}
-        handler = str(said.get("handler") or "")
-        named = (handler, names, _labels(path, labels), stages)
-        return cls(path, str(said.get("modelName") or path.stem), *known.values(), *named)
+        model, code = (_named(path, said, key, names) for key in ("serializedFile", "modelFile"))
+        name, handler = str(said.get("modelName") or path.stem), str(said.get("handler") or "")
+        return cls(path, name, model, code, handler, names, _labels(path, labels), stages)
 
     def unpack(self, folder: Path) -> None:
         """Writes its files into a folder that is there; links in it become files."""

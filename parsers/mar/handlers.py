@@ -49,7 +49,9 @@ HANDLERS = {
     "image_classifier": Handler(_CROPPED, _CROP),
     "image_segmenter": Handler(_CROPPED, _CROP),
     "object_detector": Handler(_AS_IT_IS),
-    "text_classifier": Handler(lost="torchtext's vocabulary and n-grams, which make its inputs"),
+    "text_classifier": Handler(
+        lost="how it makes numbers of a text (clean-up, n-grams, vocabulary)"
+    ),
     "base_handler": Handler(),
 }
 
@@ -76,7 +78,9 @@ def not_taken(archive: Archive) -> str:
         return handler.lost and f"{archive.handler}: {handler.lost}"
     if STAGES in archive.names or archive.names >= _OURS or not archive.handler:
         return ""
-    return f"{archive.handler}: it is code of the archive's own, which isn't run"
+    if archive.handler in archive.names:
+        return f"{archive.handler} is code of the archive's own, and isn't run"
+    return f"the handler {archive.handler}"
 
 
 def describe(model: Model, archive: Archive) -> None:
@@ -120,5 +124,6 @@ def _answer(model: Model, name: str, archive: Archive) -> list[dict[str, Any]]:
         return [{"kind": "boxes", "output": "boxes", "scores": "scores", "classes": "labels",
                  "labels": archive.labels, "threshold": 0.5}]  # fmt: skip
     if name == "image_segmenter":
-        return [{"kind": "masks", "output": outputs[0], "labels": archive.labels}]
+        output = "out" if "out" in outputs else outputs[0]
+        return [{"kind": "masks", "output": output, "labels": archive.labels}]
     return []

@@ -126,5 +126,5 @@ class MarSource(WrappedSource):
     def warnings(self) -> Sequence[str]:
         """And what of the archive isn't taken over."""
         lost = not_taken(self._archive)
-        own = [f"NOT TAKEN OVER from {self._archive.path.name}: {lost}"] if lost else []
+        own = [f"NOT TAKEN OVER: {lost}"] if lost else []
         return [*self._source.warnings, *own]

@@ -104,7 +104,7 @@ def python_base(folder: Path) -> None:
     programs = [
         Path(found) for name in _PROGRAMS if (found := shutil.which(name, path="/usr/bin:/bin"))
     ]
-    modules = [*standard.glob("lib-dynload/*.so")]
+    modules = [m for m in standard.glob("lib-dynload/*.so") if "tkinter" not in m.name]
     version = f"python3.{sys.version_info[1]}"
 
     def kept(item: tarfile.TarInfo) -> tarfile.TarInfo | None:
