@@ -24,6 +24,9 @@ LABELS, STAGES = "index_to_name.json", "stages.json"
 _LARGEST_JSON = 1 << 26
 """Bytes of a file in it that is read as JSON."""
 
+_DIGITS = 6
+"""Of a class's number: no model has a million."""
+
 AGAIN = "Archive the model again with torch-model-archiver."
 
 
@@ -161,9 +164,11 @@ def _labels(path: Path, said: Mapping[str, Any]) -> tuple[str, ...]:
     """Classes' names by their numbers; of a list, its last is the name."""
     listed = said.get("object_type_names", said)
     if isinstance(listed, Mapping):
-        try:
-            known = {int(key): value for key, value in listed.items()}
-        except ValueError:
-            raise ModelError(f"{path.name}: {LABELS} has keys that aren't numbers") from None
+        digits = [key for key in listed if key.isdecimal() and len(key) <= _DIGITS]
+        if len(digits) < len(listed):
+            raise ModelError(f"{path.name}: {LABELS} has keys that aren't numbers of classes")
+        known = {int(key): value for key, value in listed.items()}
         listed = [known.get(number, str(number)) for number in range(max(known, default=-1) + 1)]
+    if not isinstance(listed, list):
+        raise ModelError(f"{path.name}: {LABELS} lists no names")
     return tuple(str(item[-1] if isinstance(item, list) and item else item) for item in listed)

@@ -102,7 +102,7 @@ def describe(model: Model, archive: Archive) -> None:
             if sized or key not in ("image_size", "image_resize")
         }  # fmt: skip
         origins["prepare (picture)"] = f"the handler {archive.handler}"
-    prepare, answer = _own(archive) if archive.stages else ([], _answer(model, name, archive))
+    prepare, answer = _own(archive) if archive.stages else [[], _answer(model, name, archive)]
     for where, items in (("prepare", prepare), ("answer", answer)):
         told = STAGES if archive.stages else f"the handler {archive.handler}"
         origins |= {f"{where} ({item['kind']})": told for item in items}
@@ -111,11 +111,21 @@ def describe(model: Model, archive: Archive) -> None:
     model.source |= Suggested(prepare, answer, origins, notes).told()
 
 
-def _own(archive: Archive) -> tuple[list[Any], list[Any]]:
+def _own(archive: Archive) -> list[list[Any]]:
     """What ``stages.json`` declares, but for what needs other files of the archive's."""
-    apart = ("step", "text")
-    prepare = [item for item in archive.stages.get("prepare", ()) if item["kind"] not in apart]
-    return prepare, [item for item in archive.stages.get("answer", ()) if item["kind"] != "step"]
+    apart = {"prepare": ("step", "text"), "answer": ("step",)}
+    return [
+        [item for item in _listed(archive.stages.get(where)) if item.get("kind") not in kinds]
+        for where, kinds in apart.items()
+    ]
+
+
+def _listed(value: Any) -> list[Mapping[str, Any]]:
+    """A list's objects that say of which kind they are."""
+    items = value if isinstance(value, list) else []
+    return [
+        item for item in items if isinstance(item, Mapping) and isinstance(item.get("kind"), str)
+    ]
 
 
 def _answer(model: Model, name: str, archive: Archive) -> list[dict[str, Any]]:
