@@ -227,6 +227,10 @@ def convert_parts(
 def _planned(name: str, options: Mapping[str, Any]) -> _Part:
     """A part of a request: what reads it, and the steps."""
     request = resolve(options)
+    if request.deploy:
+        from converter.pipeline.deployments import require_here
+
+        require_here(request)
     with none_runs() if request.dry_run else nullcontext():
         parser, identity = find_parser(request)
     the_plan = plan_of(request)
@@ -390,7 +394,7 @@ def plan_of(request: Request) -> Plan:
     if request.deploy:
         from converter.pipeline.deployments import require_deployable
 
-        require_deployable(request, servers)
+        require_deployable(servers)
     serves = {name: server.accepts for name, server in servers.items()}
     if request.repository and servers and sum(item.publishes for item in servers.values()) != 1:
         able = [n for n in plugins.working("servers") if plugins.load("servers", n).publishes]

@@ -23,14 +23,22 @@ if TYPE_CHECKING:
 FOLDER = "deploy"
 
 
-def require_deployable(request: Request, servers: Mapping[str, Server]) -> None:
-    """Refuses servers that say nothing of how they are deployed, and what this machine lacks.
+def require_here(request: Request) -> None:
+    """Refuses what this machine lacks, before the source is read.
 
     Raises:
-        UsageError, DependencyError: There is something.
+        DependencyError: As the deployments have it.
     """
     for place in request.deploy:
         plugins.load("deployments", place).require(request)
+
+
+def require_deployable(servers: Mapping[str, Server]) -> None:
+    """Refuses servers that say nothing of how they are deployed.
+
+    Raises:
+        UsageError: There is one.
+    """
     for name, server in servers.items():
         if type(server).deployed is Server.deployed:
             raise UsageError(

@@ -13,6 +13,7 @@ from typing import Any
 
 from converter.ir.model import Model
 from converter.preparation.suggested import IMAGES, Suggested
+from converter.preparation.written import ANSWER, PREPARE
 from parsers.mar.archive import LABELS, STAGES, Archive
 
 SIDE = 224
@@ -113,19 +114,18 @@ def describe(model: Model, archive: Archive) -> None:
 
 def _own(archive: Archive) -> list[list[Any]]:
     """What ``stages.json`` declares, but for what needs other files of the archive's."""
-    apart = {"prepare": ("step", "text"), "answer": ("step",)}
-    return [
-        [item for item in _listed(archive.stages.get(where)) if item.get("kind") not in kinds]
-        for where, kinds in apart.items()
-    ]
-
-
-def _listed(value: Any) -> list[Mapping[str, Any]]:
-    """A list's objects that say of which kind they are."""
-    items = value if isinstance(value, list) else []
-    return [
-        item for item in items if isinstance(item, Mapping) and isinstance(item.get("kind"), str)
-    ]
+    found = []
+    for where, known, apart in (
+        ("prepare", PREPARE, ("step", "text")),
+        ("answer", ANSWER, ("step",)),
+    ):
+        said = archive.stages.get(where)
+        items = (
+            [item for item in said if isinstance(item, Mapping)] if isinstance(said, list) else []
+        )
+        kinds = {*known} - {*apart}
+        found.append([item for item in items if str(item.get("kind")) in kinds])
+    return found
 
 
 def _answer(model: Model, name: str, archive: Archive) -> list[dict[str, Any]]:
