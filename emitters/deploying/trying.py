@@ -65,6 +65,7 @@ def tried(package: Deployable, place: Path) -> dict[str, str]:
     try:
         return dict(zip(("build", "run", "answer"), trial.steps(place), strict=True))
     finally:
+        containers.done([trial.tool, "kill", name])  # which has ended, unless something failed
         containers.done([trial.tool, "rm", "--force", name])
         containers.done([trial.tool, "rmi", "--no-prune", trial.image])
 

@@ -35,7 +35,7 @@ exec {podman} "$@"
 """
 """crun takes cgroups of one version or of the other, and some machines have both."""
 
-_PROGRAMS = ("bash", "cat", "env", "ls", "sed", "sh")
+_PROGRAMS = ("bash", "cat", "env", "ls", "sed", "sh", "sleep")
 _LIBRARIES = ("libdl.so.2", "libgcc_s.so.1", "libm.so.6", "libpthread.so.0", "librt.so.1",
               "libstdc++.so.6", "libutil.so.1", "libz.so.1")  # fmt: skip
 """What wheels take for granted (manylinux)."""

@@ -99,15 +99,16 @@ def test_an_image_is_built_runs_and_answers(podman: Path, wheels: Path) -> None:
 
 @pytest.mark.slow
 def test_what_cannot_be_built_leaves_nothing(podman: Path, tmp_path: Path) -> None:
-    """A base that isn't there, one without pip, and an image that doesn't start."""
+    """A base that isn't there, one without pip, an image that doesn't start, and one that answers
+    otherwise."""
     converted_cnn(tmp_path, "--no-check --out first")
     line = f"{CONVERT} --no-check --try-image --base-image"
 
-    def fails(image: str, says: str) -> Said:
+    def fails(image: str, says: str, code: int = 5) -> Said:
         before = sorted(tmp_path.rglob("*"))
         outside = [path for path in before if podman not in path.parents]
         said = typed(f"{line} {image}", tmp_path, None)  # a log of the server's is shown
-        assert said.code == 5 and says in said.err and not (tmp_path / "build").exists()
+        assert said.code == code and says in said.err and not (tmp_path / "build").exists()
         now = [path for path in sorted(tmp_path.rglob("*")) if podman not in path.parents]
         assert now == outside
         return said
@@ -121,6 +122,11 @@ def test_what_cannot_be_built_leaves_nothing(podman: Path, tmp_path: Path) -> No
                  text=f"FROM {boxes.BASE}\nRUN echo true > /usr/local/bin/pip\n")  # fmt: skip
     said = fails("localhost/idle:1", "the server in it ended after")
     assert "No module named" in said.err
+    scripts = {"pip": "true", "python": "exec sleep 300", "python3": "[ $1 = -c ]"}
+    lines = [f"RUN echo '{text}' > /usr/local/bin/{name}" for name, text in scripts.items()]
+    boxes.podman("build", "--tag", "localhost/false:1", "--file", "-", podman / "empty",
+                 text="\n".join([f"FROM {boxes.BASE}", *lines, ""]))  # fmt: skip
+    fails("localhost/false:1", "the image of cnn answers otherwise than the source", 4)
     assert not boxes.podman("ps", "--all", "--quiet")
     left = boxes.podman("images", "--format", "{{.Repository}}").split()
     assert not [name for name in left if "modelyard" in name]
