@@ -14,7 +14,8 @@ from typing import Any
 from converter.ir.model import Model
 from converter.preparation.suggested import IMAGES, Suggested
 from converter.preparation.written import ANSWER, PREPARE
-from parsers.mar.archive import LABELS, STAGES, Archive
+from parsers.pytorch.mar_archive import LABELS, STAGES, Archive
+from parsers.pytorch.pictures import of_size
 
 SIDE = 224
 _MEAN, _STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
@@ -96,12 +97,7 @@ def describe(model: Model, archive: Archive) -> None:
         model.describe(output.name, activation="softmax")
     if handler is not None and handler.images:
         shapes = [spec.shape or () for spec in model.inputs]
-        sized = any(tuple(shape[-2:]) == (SIDE, SIDE) for shape in shapes)
-        named = handler.images.items()
-        model.source[IMAGES] = {
-            key: value for key, value in named
-            if sized or key not in ("image_size", "image_resize")
-        }  # fmt: skip
+        model.source[IMAGES] = of_size(handler.images, shapes)
         origins["prepare (picture)"] = f"the handler {archive.handler}"
     prepare, answer = _own(archive) if archive.stages else [[], _answer(model, name, archive)]
     for where, items in (("prepare", prepare), ("answer", answer)):

@@ -17,7 +17,7 @@ from typing import Any
 
 from converter.errors import ModelError
 from converter.files.archives import opened
-from parsers.mar.spec import MANIFEST
+from parsers.pytorch.spec import MANIFEST
 from parsers.worker.archive import grown
 
 LABELS, STAGES = "index_to_name.json", "stages.json"

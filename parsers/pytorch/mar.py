@@ -20,9 +20,9 @@ from converter.protocols.parser import Identity, Parser
 from converter.protocols.wrapped import WrappedSource
 from converter.runtime.frameworks import Framework
 from converter.runtime.session import Progress
-from parsers.mar.archive import Archive, is_archive
-from parsers.mar.handlers import describe, handler_of, not_taken
-from parsers.mar.spec import SPECS
+from parsers.pytorch.mar_archive import Archive, is_archive
+from parsers.pytorch.mar_handlers import describe, handler_of, not_taken
+from parsers.pytorch.spec import SPECS
 from parsers.whole_file import model_name, refuse_class_options
 
 if TYPE_CHECKING:

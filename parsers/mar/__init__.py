@@ -1,1 +1,0 @@
-"""TorchServe's model archives (``.mar``)."""
