@@ -16,7 +16,6 @@ from pathlib import Path
 
 from converter.errors import DependencyError, GateError
 from converter.protocols.deployment import Deployable
-from converter.protocols.server import MODELS
 from converter.serving import containers
 from emitters.deploying.docker import base_of, health
 from emitters.deploying.pods import GRACE, memory_of
@@ -27,7 +26,7 @@ FORMAT = {"docker": (), "podman": ("--format", "docker")}
 CLOSED = ("--read-only", "--tmpfs", "/tmp", "--cap-drop", "ALL", "--security-opt",
           "no-new-privileges", "--shm-size", "256m", "--network", "none")  # fmt: skip
 
-_LAYERS = {"pip install": "requirements", "COPY": "package"}
+_LAYERS = {"pip install": "requirements", "apt-get install": "system", "COPY": "package"}
 """What a layer is, by what made it."""
 
 _UNITS = {"": 1e-6, "k": 1e-3, "M": 1.0, "G": 1e3}
@@ -99,7 +98,7 @@ class _Trial:
         line += ["--file", str(place / "Dockerfile"), str(self.package.package.parent)]
         self._done(line, f"couldn't build the image of {self.package.name}", None)
         whole, own = self._size(self.image), self._size(base)
-        parts = ", ".join(f"{name} {size:.1f}" for name, size in self._layers().items())
+        parts = ", ".join(f"{name} {size:.1f}" for name, size in self._layers(base).items())
         return (
             f"yes: {self._version()}, {whole / 1e6:.0f} MB, of which {(whole - own) / 1e6:.0f} lie "
             f"over {base} (MB: {parts})"
@@ -112,17 +111,21 @@ class _Trial:
         line = [self.tool, "image", "inspect", "--format", "{{.Size}}", image]
         return int(self._done(line, f"doesn't say the size of {image}"))
 
-    def _layers(self) -> dict[str, float]:
-        """MB of the package's layers, by what they are."""
-        line = [self.tool, "history", "--no-trunc", "--format", "{{.Size}}\t{{.CreatedBy}}"]
+    def _layers(self, base: str) -> dict[str, float]:
+        """MB of the layers over the base, by what they are."""
+        lines, below = self._history(self.image), self._history(base)
         found: dict[str, float] = {}
-        for layer in self._done([*line, self.image], "doesn't say its layers").splitlines():
+        for layer in lines[: len(lines) - len(below)]:  # the newest first
             size, _, made = layer.partition("\t")
             kind = next((name for mark, name in _LAYERS.items() if mark in made), "")
             match = re.fullmatch(r"([\d.]+) ?([kMG]?)B", size)
-            if kind and MODELS in made and match is not None:
+            if kind and match is not None:
                 found[kind] = found.get(kind, 0.0) + float(match[1]) * _UNITS[match[2]]
         return found
+
+    def _history(self, image: str) -> list[str]:
+        line = [self.tool, "history", "--no-trunc", "--format", "{{.Size}}\t{{.CreatedBy}}", image]
+        return self._done(line, f"doesn't say the layers of {image}").splitlines()
 
     def start(self) -> str:
         """The container, until its own health check passes; its probes' paths are asked, too."""

@@ -29,7 +29,7 @@ class _Quiet(SimpleHTTPRequestHandler):
 @pytest.fixture
 def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """LitServe's package, and pip's configuration of a server with the wheels that it needs."""
-    converted_cnn(tmp_path, "--serve litserve --deploy docker --out first")
+    converted_cnn(tmp_path, "--serve litserve --no-check --out first")
     package = tmp_path / "first/serving/litserve/cnn"
     line = [sys.executable, "-m", "pip", "download", "--quiet", "--dest", "wheels"]
     line += ["-r", package / "requirements.txt", "-c", package / "requirements.lock"]
@@ -123,7 +123,8 @@ def test_what_cannot_be_built_leaves_nothing(podman: Path, tmp_path: Path) -> No
     said = fails("localhost/idle:1", "the server in it ended after")
     assert "No module named" in said.err
     scripts = {"pip": "true", "python": "exec sleep 300", "python3": "[ $1 = -c ]"}
-    lines = [f"RUN echo '{text}' > /usr/local/bin/{name}" for name, text in scripts.items()]
+    lines = [f"RUN printf '#!/bin/sh\\n{text}\\n' > /usr/local/bin/{name}"
+             for name, text in scripts.items()]  # fmt: skip
     boxes.podman("build", "--tag", "localhost/false:1", "--file", "-", podman / "empty",
                  text="\n".join([f"FROM {boxes.BASE}", *lines, ""]))  # fmt: skip
     fails("localhost/false:1", "the image of cnn answers otherwise than the source", 4)
