@@ -235,6 +235,10 @@ def convert_parts(
 def planned_part(name: str, options: Mapping[str, Any]) -> Part:
     """A part of a request: what reads it, and the steps."""
     request = resolve(options)
+    if request.deploy:
+        from converter.pipeline.deployments import require_here
+
+        require_here(request)
     with none_runs() if request.dry_run else nullcontext():
         parser, identity = find_parser(request)
     the_plan = plan_of(request)

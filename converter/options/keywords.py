@@ -144,6 +144,7 @@ class Keywords(TypedDict, total=False):
     task: Text | None
     registry: Text | None
     base_image: Text | None
+    try_image: bool
     model_from: Text
     replicas: Text | int | Sequence[int]
     memory_limit: int | None

@@ -23,6 +23,16 @@ if TYPE_CHECKING:
 FOLDER = "deploy"
 
 
+def require_here(request: Request) -> None:
+    """Refuses what this machine lacks, before the source is read.
+
+    Raises:
+        DependencyError: As the deployments have it.
+    """
+    for place in request.deploy:
+        plugins.load("deployments", place).require(request)
+
+
 def require_deployable(servers: Mapping[str, Server]) -> None:
     """Refuses servers that say nothing of how they are deployed.
 
@@ -72,7 +82,7 @@ def deploy(
         UsageError: What was asked contradicts what was measured, or two would have one place.
         MachineError: The disk is full.
     """
-    made: dict[Path, tuple[_Given, str, Deployed]] = {}
+    made: dict[Path, tuple[Deployable, Deployment, Deployed]] = {}
     listed = {item.path: item for item in report.packages}
     for given in _given(outcomes, flows, report):
         if given.packaged.path.relative_to(root).as_posix() not in listed:
@@ -85,16 +95,19 @@ def deploy(
                     hint="Leave --one-name out, or convert one precision at a time.",
                 )
             deployment: Deployment = plugins.load("deployments", name)
-            made[place] = given, name, deployment.deploy(_deployable(given, request, root))
+            package = _deployable(given, request, root)
+            made[place] = package, deployment, deployment.deploy(package)
     try:
-        for place, (given, name, deployed) in made.items():
+        for place, (package, deployment, deployed) in made.items():
             _write(place, deployed)
-            _tell(given.packaged.path, place.relative_to(root).as_posix(), name, deployed)
-            listed[given.packaged.path.relative_to(root).as_posix()].deployments.append(
+            path = place.relative_to(root).as_posix()
+            _tell(package.package, path, deployment.name, deployed)
+        for place, (package, deployment, deployed) in made.items():
+            listed[package.package.relative_to(root).as_posix()].deployments.append(
                 DeploymentReport(
-                    name=name,
+                    name=deployment.name,
                     path=place.relative_to(root).as_posix(),
-                    checks=dict(deployed.checks),
+                    checks={**deployed.checks, **deployment.attempt(package, place)},
                     decisions=list(deployed.decisions),
                 )
             )

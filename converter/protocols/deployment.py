@@ -89,6 +89,13 @@ class Deployment(ABC):
             UsageError: An option is wrong, or the name can't be one there.
         """
 
+    def require(self, request: Request) -> None:  # noqa: B027 - most need nothing
+        """Refuses what can't be done on this machine, before the source is read.
+
+        Raises:
+            DependencyError: Something that it needs isn't here.
+        """
+
     @abstractmethod
     def deploy(self, package: Deployable) -> Deployed:
         """The files of one package's deployment, held to what can be checked here.
@@ -97,3 +104,18 @@ class Deployment(ABC):
             UsageError: What was asked contradicts what was measured.
             InternalError: The files aren't as they should be.
         """
+
+    def attempt(self, package: Deployable, place: Path) -> Mapping[str, str]:
+        """Tries what was written, where that was asked for.
+
+        Args:
+            package: The package, with its README's last lines.
+            place: The folder with the texts of :meth:`deploy`.
+
+        Returns:
+            What happened of :data:`STEPS`, in place of :attr:`Deployed.checks`.
+
+        Raises:
+            ModelyardError: It can't be built, doesn't run, or answers otherwise than it should.
+        """
+        return {}

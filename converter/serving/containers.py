@@ -46,7 +46,7 @@ def require_program() -> str:
 
 def is_there(tool: str, image: str) -> bool:
     """Whether an image has been pulled."""
-    return _done([tool, "image", "inspect", image]).returncode == 0
+    return done([tool, "image", "inspect", image]).returncode == 0
 
 
 def pull(tool: str, image: str, progress: Progress) -> None:
@@ -56,10 +56,9 @@ def pull(tool: str, image: str, progress: Progress) -> None:
         DependencyError: It couldn't be; the tool's last lines are in the details.
     """
     progress(f"pulling {image}")
-    done = _done([tool, "pull", image], seconds=None)
-    if done.returncode:
-        said = [line for line in done.stderr.splitlines() if line.strip()]
-        raise DependencyError(f"{tool} couldn't pull {image}", details=said[-8:])
+    ran = done([tool, "pull", image], seconds=None)
+    if ran.returncode:
+        raise DependencyError(f"{tool} couldn't pull {image}", details=last_lines(ran))
 
 
 def command(tool: str, container: Container, package: Path, line: Sequence[str]) -> Command:
@@ -76,12 +75,13 @@ def command(tool: str, container: Container, package: Path, line: Sequence[str])
 
 
 def _works(tool: str) -> bool:
-    return _done([tool, "info"], _ANSWER_SECONDS).returncode == 0
+    return done([tool, "info"], _ANSWER_SECONDS).returncode == 0
 
 
-def _done(
+def done(
     line: Sequence[str], seconds: float | None = _ANSWER_SECONDS
 ) -> subprocess.CompletedProcess[str]:
+    """A command of the tool's, run to its end; it failed where it took longer than ``seconds``."""
     try:
         return subprocess.run(
             line, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
@@ -89,3 +89,10 @@ def _done(
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         return subprocess.CompletedProcess(line, 1, "", f"no answer in {seconds:.0f} s")
+
+
+def last_lines(ran: subprocess.CompletedProcess[str], count: int = 8) -> list[str]:
+    """The last lines of what a command said is wrong; of what it said at all, where that is
+    nothing."""
+    lines = (ran.stderr.strip() or ran.stdout).splitlines()
+    return [line for line in lines if line.strip()][-count:]

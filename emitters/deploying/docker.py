@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import shlex
-from pathlib import PurePosixPath
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
 from typing import Any
 
+from converter.options.request import Request
 from converter.protocols.deployment import Deployable, Deployed
-from converter.protocols.server import MODELS
+from converter.protocols.server import MODELS, ServedBy
 from emitters.deploying.names import OfServers, dns_name, image_of
 from emitters.deploying.pods import GRACE, context_of, decided, memory_of, text_of
 from emitters.deploying.request import deploying
@@ -16,7 +18,7 @@ from emitters.deploying.spec import SPECS
 from emitters.templates import render
 
 NO_SCHEMA = "there is none: hadolint passes these Dockerfiles in Modelyard's own tests"
-NOT_TRIED = "no: not tried here"
+NOT_TRIED = "no: not tried (--try-image)"
 """Of what nothing has happened."""
 
 
@@ -38,6 +40,21 @@ class DockerDeployment(OfServers, spec=SPECS["docker"]):
             decided(package),
         )
 
+    def require(self, request: Request) -> None:
+        """And, for ``--try-image``, what builds images, and the base that was named."""
+        if deploying(request).try_image and not request.dry_run:
+            from emitters.deploying.trying import require_tool
+
+            require_tool(deploying(request).base_image)
+
+    def attempt(self, package: Deployable, place: Path) -> Mapping[str, str]:
+        """The image, where ``--try-image`` asks for it; see :mod:`emitters.deploying.trying`."""
+        if not deploying(package.request).try_image:
+            return {}
+        from emitters.deploying.trying import tried
+
+        return tried(package, place)
+
 
 def dockerfile(package: Deployable) -> str:
     """Requirements, then the model, then the rest: layers in the order in which they change."""
@@ -51,7 +68,7 @@ def dockerfile(package: Deployable) -> str:
     single = [item for item in rest if (package.package / item).is_file()]
     folders = [_copy(package, name, item) for item in rest if item not in single]
     values = {
-        "base": deploying(package.request).base_image or served.base,
+        "base": base_of(package),
         "variables": {"HOME": "/tmp", "PYTHONUNBUFFERED": "1", **served.variables},
         "system": " ".join(served.system),
         "pip": _pip(served.requirements, files, inside),
@@ -62,10 +79,15 @@ def dockerfile(package: Deployable) -> str:
         "user": served.user,
         "ports": sorted(served.ports.values()),
         "signal": served.signal,
-        "health": json.dumps(health(package)),
+        "health": json.dumps(health(served)),
         "command": json.dumps(list(served.command)),
     }
     return render("emitters.deploying", "Dockerfile.j2", values, quoted=json.dumps)
+
+
+def base_of(package: Deployable) -> str:
+    """The image that the package's is built on."""
+    return deploying(package.request).base_image or package.served.base
 
 
 def _copy(package: Deployable, name: str, item: str) -> str:
@@ -87,15 +109,15 @@ def _pip(requirements: Any, files: list[str], inside: str) -> str:
     return f"--requirement {wanted} --constraint {lock}"
 
 
-def health(package: Deployable) -> list[str]:
-    """A command that ends with 0 where the server's own address says that it is ready."""
-    served = package.served
-    port = served.ports["http"]
+def health(served: ServedBy, port: str = "http", path: str = "") -> list[str]:
+    """A command that ends with 0 where the server answers 200 at its own address: at ``path``, or
+    where it says that it is ready."""
+    number, path = served.ports[port], path or served.ready
     if served.python:
-        url = f"http://127.0.0.1:{port}{served.ready}"
+        url = f"http://127.0.0.1:{number}{path}"
         code = f"import urllib.request; urllib.request.urlopen({url!r}, timeout=4)"
         return ["python3", "-c", code]
-    return health_in_bash(port, served.ready)
+    return health_in_bash(number, path)
 
 
 def health_in_bash(port: int, path: str) -> list[str]:

@@ -25,6 +25,12 @@ class DeployRequest(Request):
         "The base image with its tag. Default: the server's own image, or Python's.",
         metavar="IMAGE",
     )
+    try_image: bool = _deploying(
+        "--try-image",
+        "Build the image with docker or podman, start it, run its self-test inside, and remove it. "
+        "The report says what came of it, and how large the image is.",
+        False,
+    )
     model_from: str = _deploying(
         "--model-from",
         "Where pods get the package: image, pvc:NAME, or a URL (s3, gs, https). A volume or URL"

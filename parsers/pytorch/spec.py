@@ -31,7 +31,16 @@ PYTORCH = Framework(
     forks=True,
 )
 
+MANIFEST = "MAR-INF/MANIFEST.json"
+"""What makes a zip a model archive of TorchServe's."""
+
 SPECS = {
+    "mar": ParserSpec(
+        marks=Marks(
+            suffixes=(".mar",),
+            archives=((rf"^{MANIFEST}$", "a model archive of TorchServe (.mar)"),),
+        ),
+    ),
     "pytorch": ParserSpec(
         options=("state_as_inputs", "submodule"),
         framework=PYTORCH,
@@ -45,5 +54,5 @@ SPECS = {
                 (r"model\.json|archive_format", "a PyTorch exported program (.pt2)"),
             ),
         ),
-    )
+    ),
 }
