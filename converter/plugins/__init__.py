@@ -190,8 +190,8 @@ def spec(kind: str, name: str) -> Any:
 
 def specs(*kinds: str) -> Iterator[tuple[str, Any]]:
     """The plug-ins of these kinds by name, and what is known of each without its code
-    (:mod:`converter.protocols.spec`); of one that has no such module, the plug-in itself, where it
-    can be loaded."""
+    (:mod:`converter.protocols.spec`): ``SPECS`` of its package, or of ``spec.py`` in that. Of one
+    that has neither, the plug-in itself, where it can be loaded."""
     for kind in kinds:
         for name, entry in available(kind).items():
             if (found := _spec(entry)) is not None:
@@ -201,9 +201,11 @@ def specs(*kinds: str) -> Iterator[tuple[str, Any]]:
 
 
 def _spec(entry: EntryPoint) -> Any:
-    place = f"{entry.module.rpartition('.')[0]}.spec"
+    package = entry.module.rpartition(".")[0]
+    place = f"{package}.spec"
     try:
-        found = import_module(place).SPECS
+        own = getattr(import_module(package), "SPECS", None) if package else None
+        found = import_module(place).SPECS if own is None else own
     except ModuleNotFoundError as error:
         if is_ours(entry) and error.name != place:
             raise

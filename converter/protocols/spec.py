@@ -1,8 +1,8 @@
 """What is known of a plug-in without its code.
 
-It stands in a module ``spec.py`` beside the module of the entry point, in ``SPECS`` by the
-plug-in's name, and :func:`converter.plugins.specs` reads it. That module imports nothing but what
-data is made of. A plug-in without one has the same attributes itself.
+It stands beside the module of the entry point, in the package itself or in its ``spec.py``, in
+``SPECS`` by the plug-in's name, and :func:`converter.plugins.specs` reads it. That module imports
+nothing but what data is made of. A plug-in without one has the same attributes itself.
 """
 
 from __future__ import annotations

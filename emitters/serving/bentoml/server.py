@@ -16,7 +16,7 @@ import yaml
 from converter.protocols.server import MODELS, Command, Endpoint, Launch, ServedBy
 from converter.serving.asking import answers
 from emitters.packaging import Readme, Wire
-from emitters.serving.bentoml.spec import SPECS
+from emitters.serving.bentoml import SPECS
 from emitters.serving.python.served import Served
 from emitters.serving.python.server import PythonServer
 

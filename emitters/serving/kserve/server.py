@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from converter.protocols.server import MODELS, Command, Endpoint, Launch, ServedBy
 from converter.serving.asking import answers
 from emitters.packaging import Readme, Wire
-from emitters.serving.kserve.spec import SPECS
+from emitters.serving.kserve import SPECS
 from emitters.serving.python.served import Served
 from emitters.serving.python.server import PythonServer
 from emitters.serving.python.tuning import BATCH, DELAY, THREADS

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from converter.protocols.server import MODELS, Command, Endpoint, Launch, ServedBy
 from converter.serving.asking import answers
 from emitters.packaging import Readme, Wire
-from emitters.serving.litserve.spec import SPECS
+from emitters.serving.litserve import SPECS
 from emitters.serving.python.served import Served
 from emitters.serving.python.server import BEHIND, PythonServer
 from emitters.serving.python.tuning import ALL

@@ -24,7 +24,7 @@ from converter.protocols.server import (
 )
 from converter.serving.asking import answers
 from emitters.packaging import Readme, Wire
-from emitters.serving.mlserver.spec import SPECS
+from emitters.serving.mlserver import SPECS
 from emitters.serving.python.served import Served, datatype
 from emitters.serving.python.server import BEHIND, PythonServer
 from emitters.serving.python.tuning import ALL, INSTANCES

@@ -21,8 +21,8 @@ from emitters.packaging import Device, Readme
 from emitters.packaging.photos import Preparation, preparation_of
 from emitters.serving.batching import fixed_batch
 from emitters.serving.files import place_artifact
+from emitters.serving.modelbox import SPECS
 from emitters.serving.modelbox.files import APPLICATION, Graph, Port, Unit
-from emitters.serving.modelbox.spec import SPECS
 from emitters.serving.python.served import Served
 from emitters.serving.versioned import VersionedServer
 from emitters.templates import render

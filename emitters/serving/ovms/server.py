@@ -14,7 +14,7 @@ from converter.ir.model import Model
 from converter.protocols.server import MODELS, ServedBy
 from emitters.packaging import Readme, Wire
 from emitters.serving.files import facts_of, model_files, place_artifact
-from emitters.serving.ovms.spec import SPECS
+from emitters.serving.ovms import SPECS
 from emitters.serving.python.served import Served
 from emitters.serving.versioned import VersionedServer
 

@@ -22,8 +22,8 @@ from emitters.packaging import Readme, Wire
 from emitters.serving.python.served import Served
 from emitters.serving.python.server import BEHIND, PythonServer
 from emitters.serving.python.tuning import BATCH, DELAY, THREADS
+from emitters.serving.rayserve import SPECS
 from emitters.serving.rayserve.request import ray
-from emitters.serving.rayserve.spec import SPECS
 
 CONFIG = "serve.yaml"
 

@@ -20,8 +20,7 @@ from converter.protocols.server import MODELS, ServedBy
 from emitters.packaging import Readme, Wire
 from emitters.serving.files import facts_of, link_or_copy, model_files
 from emitters.serving.python.served import Served
-from emitters.serving.tfserving import client
-from emitters.serving.tfserving.spec import SPECS
+from emitters.serving.tfserving import SPECS, client
 from emitters.serving.tfserving.warmup import FILE, TYPES, prediction_log, records
 from emitters.serving.versioned import VersionedServer
 

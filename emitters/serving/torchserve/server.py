@@ -36,8 +36,8 @@ from emitters.serving.calling import call_problems
 from emitters.serving.python.joining import FLOW, PARTS
 from emitters.serving.python.served import Served
 from emitters.serving.python.server import FILE, LOCK, PythonServer
+from emitters.serving.torchserve import SPECS
 from emitters.serving.torchserve.archive import write_archive
-from emitters.serving.torchserve.spec import SPECS
 
 HERE = Path(__file__).parent
 STORE, CONFIG = "model_store", "config.properties"

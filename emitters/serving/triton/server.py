@@ -31,7 +31,7 @@ from converter.protocols.server import (
     Value,
 )
 from converter.samples import Samples
-from emitters.serving.triton import as_is, front, front_files, running, sequences, tuning
+from emitters.serving.triton import SPECS, as_is, front, front_files, running, sequences, tuning
 from emitters.serving.triton.as_is_folder import SourceFolder
 from emitters.serving.triton.config import (
     CONFIG_NAME,
@@ -44,7 +44,6 @@ from emitters.serving.triton.flow import write_flow
 from emitters.serving.triton.folder import Folder
 from emitters.serving.triton.repository import no_one, publish_model, require_publishable
 from emitters.serving.triton.request import triton
-from emitters.serving.triton.spec import SPECS
 from emitters.serving.triton.validate import validate_folder
 
 

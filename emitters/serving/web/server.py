@@ -41,8 +41,8 @@ from emitters.serving.files import place_artifact
 from emitters.serving.labels import choose_labels
 from emitters.serving.python.served import choose_name, with_meaning
 from emitters.serving.request import serving
+from emitters.serving.web import SPECS
 from emitters.serving.web.runtimes import RUNTIMES, Runtime
-from emitters.serving.web.spec import SPECS
 from emitters.serving.web.takes import LARGEST, require_one_row, require_ports, unprepared
 from emitters.templates import render
 
