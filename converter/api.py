@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from converter.commands.inspect import Inspection
     from converter.commands.load import ServerBenchmark
     from converter.commands.loaded import Loaded
+    from converter.commands.rollback import rollback
     from converter.commands.serve import serve
     from converter.commands.split import Split
     from converter.commands.tune import Tuning, tune
@@ -77,6 +78,7 @@ __all__ = [
     "inspect",
     "inspect_artifact",
     "load",
+    "rollback",
     "run_recipe",
     "sensitivity",
     "serve",
@@ -91,6 +93,7 @@ _COMMANDS = {
     "Converted": "convert",
     "ServerBenchmark": "load",
     "packages_of": "remote",
+    "rollback": "rollback",
     "Tuning": "tune",
     "serve": "serve",
     "tune": "tune",

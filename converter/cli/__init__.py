@@ -17,6 +17,7 @@ COMMANDS = {
     "bench": "Measure an artifact's latency, or a server's under load.",
     "serve": "Serve a package with its real server.",
     "tune": "Find the settings at which a package serves best.",
+    "rollback": "Serve an earlier version of a model in a repository.",
     "diff": "Find the earliest tensor at which two models part.",
     "sensitivity": "Show what each layer's lower precision costs.",
     "split": "Cut a model in two parts, for a device and a server.",

@@ -110,6 +110,9 @@ def _click_option(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any
         "shell_complete": completing.values(option),
         "default": None,
     }
+    on, _, off = option.flags[0].partition("/")
+    if off and kind is not bool:
+        return _value_or_off(name, (on, off), settings, option)
     if kind is bool:
         del settings["shell_complete"]
         if "/" not in option.flags[0]:
@@ -125,6 +128,22 @@ def _click_option(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any
         if many:
             settings["callback"] = _reader(option, kind)
     return click.option(*option.flags, name, cls=_Grouped, **settings)
+
+
+def _value_or_off(
+    name: str, flags: tuple[str, str], settings: dict[str, Any], option: Option
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Two options for one field: one has a value, the other turns it off."""
+    off = {**settings, "help": "Don't.", "is_flag": True, "flag_value": False, "type": bool}
+    del off["shell_complete"]
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        function = click.option(flags[1], name, cls=_Grouped, **off)(function)
+        return click.option(flags[0], name, cls=_Grouped, metavar=option.metavar, **settings)(
+            function
+        )
+
+    return decorate
 
 
 def _help(option: Option, default: Any) -> str:

@@ -148,7 +148,13 @@ class RunOptions:
 
     dry_run: bool = _running("--dry-run", "Print the plan and stop.", False, usual=True)
     offline: bool = _running("--offline", "Fetch nothing from a network.", False)
-    cache: bool = _running("--cache/--no-cache", "Reuse what earlier runs made.", True)
+    cache: bool | str = _running(
+        "--cache/--no-cache",
+        "Reuse what earlier runs made: on this machine, and with a URL or a folder also what other "
+        "machines keep there.",
+        True,
+        metavar="URL",
+    )
     reuse_source: bool = _running(
         "--reuse-source",
         "Reuse what an earlier run read of a source that runs code, though files that the code "

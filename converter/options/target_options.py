@@ -79,7 +79,8 @@ class TargetOptions:
     )
     repository: str | None = _target(
         "--repository",
-        "Also add the served model, at its next version, to this model repository.",
+        "Also add the served model, at its next version, to this model repository: a folder, or a "
+        "URL of one (s3://BUCKET/FOLDER).",
         metavar="DIR",
         affects=("results",),
     )

@@ -1,0 +1,1 @@
+"""Repositories and the cache in object stores, on a real S3 server."""
