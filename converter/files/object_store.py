@@ -18,7 +18,7 @@ from uuid import uuid4
 
 from converter.errors import DependencyError, MachineError, ModelyardError, UsageError
 
-EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gs", "gcs": "gs"}
+EXTRAS = {"s3": "s3", "s3a": "s3"}
 """The install extra of ours that brings a protocol's driver."""
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
@@ -61,13 +61,16 @@ class ObjectStore:
 
     def __init__(self, url: str) -> None:
         self.url = url.rstrip("/")
-        protocol = url.split("://")[0].lower()
+        protocol, _, path = url.partition("://")
+        protocol = protocol.lower()
+        if not path.strip("/"):
+            raise UsageError(f"{url} names no bucket", hint=f"Write {protocol}://BUCKET/FOLDER.")
         try:
             import fsspec
 
             kind = fsspec.get_filesystem_class(protocol)
         except ImportError as error:
-            raise _missing(protocol, url) from error
+            raise _missing(protocol, url, str(error)) from error
         except ValueError as error:
             raise UsageError(f"{url}: fsspec knows no protocol {protocol}") from error
         self._local = protocol == "file"
@@ -77,8 +80,6 @@ class ObjectStore:
         with self._asking("opening"):
             self._files: Any = kind(use_listings_cache=False, skip_instance_cache=True, **how)
         self._root = str(kind._strip_protocol(self.url)).rstrip("/")
-        if not self._root:
-            raise UsageError(f"{url} names no bucket", hint=f"Write {protocol}://BUCKET/FOLDER.")
 
     def at(self, name: str) -> str:
         """The URL of an object."""
@@ -223,10 +224,10 @@ class ObjectStore:
             ) from error
 
 
-def _missing(protocol: str, url: str) -> DependencyError:
+def _missing(protocol: str, url: str, said: str) -> DependencyError:
     """What to install for a protocol's driver."""
     from converter.plugins.extras import install_line
 
     extra = EXTRAS.get(protocol)
-    hint = install_line(extra) if extra else f"Install fsspec's driver for {protocol}."
+    hint = install_line(extra) if extra else said  # fsspec names the package
     return DependencyError(f"{url} needs fsspec's driver for {protocol}", hint=hint)

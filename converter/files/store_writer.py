@@ -92,12 +92,14 @@ class StoreWriter:
         What dead writers left is deleted first.
         """
         while True:
-            self._say(wants=True)
             others = self._others()
             wanting = [name for name, note in others.items() if note["wants"] and not note["dead"]]
-            if not wanting:
+            if not wanting and self._note["wants"]:
                 break
-            if min(wanting) < self._name:
+            if not wanting:
+                self._say(wants=True)
+                continue
+            if self._note["wants"] and min(wanting) < self._name:
                 self._say(wants=False)
             time.sleep(random.uniform(0.05, 0.3))
         for name, note in others.items():

@@ -131,7 +131,7 @@ class RemoteCache:
         return len(sizes), sum(sizes.values())
 
     def verify(self) -> int:
-        """Reads everything, and deletes what isn't as it was written; how many entries are whole."""
+        """Reads everything, deletes what isn't as it was written; how many entries are whole."""
         for name in self._objects():
             if self._store.digest(name) not in (PurePosixPath(name).name, None):
                 self._drop(name)
