@@ -13,7 +13,7 @@ from converter.files.cache_root import cache_root
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 
-class _Size(click.ParamType):
+class _Size(click.ParamType[int]):
     """``20G``, ``500M``: bytes, in powers of 1000."""
 
     name = "size"

@@ -134,14 +134,23 @@ def _value_or_off(
     name: str, flags: tuple[str, str], settings: dict[str, Any], option: Option
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Two options for one field: one has a value, the other turns it off."""
-    off = {**settings, "help": "Don't.", "is_flag": True, "flag_value": False, "type": bool}
-    del off["shell_complete"]
+    key = f"{__name__}.no_{name}"
+
+    def turn_off(ctx: click.Context, _: click.Parameter, off: bool) -> None:
+        ctx.meta[key] = off
+
+    def choose(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
+        if ctx.meta.get(key) and value is not None:
+            raise click.UsageError(f"{flags[0]} and {flags[1]} contradict each other", ctx)
+        return False if ctx.meta.get(key) else value
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        function = click.option(flags[1], name, cls=_Grouped, **off)(function)
-        return click.option(flags[0], name, cls=_Grouped, metavar=option.metavar, **settings)(
-            function
-        )
+        off = {"is_flag": True, "is_eager": True, "expose_value": False, "callback": turn_off}
+        function = click.option(
+            flags[1], f"no_{name}", cls=_Grouped, declared=option, help="Reuse nothing.", **off
+        )(function)
+        mine = {**settings, "metavar": option.metavar, "callback": choose}
+        return click.option(flags[0], name, cls=_Grouped, **mine)(function)
 
     return decorate
 
