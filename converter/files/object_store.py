@@ -100,8 +100,12 @@ class ObjectStore:
                 found = self._files.find(self._path(folder), detail=True)
             except FileNotFoundError:
                 found = {}
-        inside = {key.removeprefix(f"{self._root}/"): int(i["size"]) for key, i in found.items()}
-        return {n: s for n, s in inside.items() if ".." not in PurePosixPath(n).parts}
+        sizes = {  # a server may list a folder that is empty by now
+            key.removeprefix(f"{self._root}/"): int(item["size"])
+            for key, item in found.items()
+            if item["type"] == "file"
+        }
+        return {n: size for n, size in sizes.items() if ".." not in PurePosixPath(n).parts}
 
     def top(self) -> tuple[list[str], list[str]]:
         """The names of the objects, and of the folders, that lie in the store and no deeper."""

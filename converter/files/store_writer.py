@@ -21,7 +21,7 @@ import random
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from threading import Event, Lock, Thread
 from types import TracebackType
 from typing import Any
@@ -90,11 +90,15 @@ class StoreWriter:
         """Waits until no other writer adds to the model, and lets none while the block lasts.
 
         What dead writers left is deleted first.
+
+        Raises:
+            MachineError: As of :meth:`place`.
         """
         while True:
+            self._require_mine()
             others = self._others()
             wanting = [name for name, note in others.items() if note["wants"] and not note["dead"]]
-            if not wanting and self._note["wants"]:
+            if self._note["wants"] and not wanting:
                 break
             if not wanting:
                 self._say(wants=True)
@@ -108,8 +112,9 @@ class StoreWriter:
         try:
             yield
         finally:
-            self._undo(self._note)
-            self._say(wants=False, writes=[], last="")
+            if self._is_mine():
+                self._undo(self._note)
+                self._say(wants=False, writes=[], last="")
 
     def place(self, objects: Mapping[str, Source], last: str) -> None:
         """Makes objects, in the block of a turn; ``last`` after all others.
@@ -119,9 +124,10 @@ class StoreWriter:
             last: The one without which no server can load the others.
 
         Raises:
-            MachineError: This process stood still for so long that its turn is over, or an object
-                hasn't the size of its source.
+            MachineError: This process stood still for so long that others may take it for dead, or
+                an object hasn't the size of its source.
         """
+        self._require_mine()
         self._say(writes=[*objects], last=last)
         for name in sorted(objects, key=lambda name: name == last):
             if name == last:
@@ -139,8 +145,9 @@ class StoreWriter:
     def _say(self, **changed: Any) -> None:
         with self._writing:
             self._note |= changed
+            begun = time.monotonic()
             self._store.write(self._name, json.dumps(self._note).encode())
-            self._beaten = time.monotonic()
+            self._beaten = begun
 
     def _beat(self) -> None:
         """Writes the note while the process lives; never again once others may think it dead."""
@@ -156,8 +163,9 @@ class StoreWriter:
     def _require_mine(self) -> None:
         if not (self._is_mine() and self._store.has(self._name)):
             raise MachineError(
-                f"adding {self._note['model']} to {self._store.url}: this process stood still for "
-                f"more than {LEASE / 2:g} s, and another writer may have taken its turn",
+                f"adding {self._note['model']} to {self._store.url}: this process stood still, or "
+                f"didn't reach the store, for more than {LEASE / 2:g} s, so that another writer may "
+                "have taken its turn",
                 hint="Run it again: nothing that a server loads was left.",
             )
 
@@ -193,7 +201,8 @@ class StoreWriter:
         """Deletes what a writer added, unless it is whole."""
         if note["last"] and not self._store.has(note["last"]):
             for written in note["writes"]:
-                if written.startswith(f"{self._note['model']}/"):
+                inside = ".." not in PurePosixPath(written).parts
+                if inside and written.startswith(f"{self._note['model']}/"):
                     self._store.delete(written)
 
     def _clear(self, name: str, note: Mapping[str, Any]) -> None:

@@ -15,8 +15,9 @@ from converter.files import store_writer
 from converter.files.object_store import ObjectStore, local_path
 from converter.pipeline.publish_journal import Journal
 from converter.protocols.server import Packaged
-from emitters.serving.triton.server import TritonServer
+from emitters.serving.triton.server import TritonServer, validate_folder
 from tests.acceptance.cli import command, small_cnn
+from tests.faults import alone
 from tests.serving.models import adder, classifier, package
 
 pytestmark = pytest.mark.slow
@@ -45,13 +46,17 @@ def files(folder: Path, under: str) -> dict[str, bytes]:
 
 
 def test_a_new_model_is_added_whole_and_versions_leave_the_rest_alone(
-    make: Callable[..., Packaged], bucket: str
+    make: Callable[..., Packaged], bucket: str, tmp_path: Path
 ) -> None:
     first, second = make(version=4), make(queue_delay=900)
     assert {f.name for f in (first.path / "4").iterdir()} == {"model.onnx", "model.onnx.data"}
     store = ObjectStore(bucket)
     assert TritonServer().publish(first, bucket).as_posix() == "tiny/4"
     assert contents(store) == files(first.path, "tiny")
+    for name, data in contents(store).items():  # as Triton downloads it
+        (tmp_path / "models" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "models" / name).write_bytes(data)
+    assert validate_folder(tmp_path / "models/tiny") == []
     assert first.decisions[-1] == "new model tiny in the repository"
     assert TritonServer().publish(second, bucket).as_posix() == "tiny/5"
     both = {**files(first.path, "tiny"), **files(second.path / "1", "tiny/5")}
@@ -64,7 +69,7 @@ def test_refusals_write_nothing(make: Callable[..., Packaged], bucket: str, tmp_
     store = ObjectStore(bucket)
     before = contents(store)
     other = package(adder(("batch", 5)), tmp_path / "other", max_batch=4)
-    with pytest.raises(UsageError, match="another interface") as caught:
+    with pytest.raises(UsageError, match=f"{bucket}/tiny has another interface") as caught:
         TritonServer().publish(other, bucket)
     assert "max_batch_size: 8 there, 4 here" in caught.value.details
     with pytest.raises(UsageError, match="has tiny, which is TINY but for its case"):
@@ -72,7 +77,7 @@ def test_refusals_write_nothing(make: Callable[..., Packaged], bucket: str, tmp_
     assert contents(store) == before
 
 
-KILLED, LEASE = 3, 12.0
+KILLED, LEASE = 3, 20.0
 """Which of the writers is killed; after how many seconds the others know."""
 
 
@@ -162,6 +167,30 @@ def test_a_rollback_and_back(make: Callable[..., Packaged], bucket: str, tmp_pat
         said = command("rollback", f"{place}/tiny", "--to", "7", code=2)
         assert "has no version 7" in said.err and "1, 2, 3" in said.err
         assert "there is no model" in command("rollback", f"{place}/none", code=2).err
+
+
+@pytest.mark.parametrize("server", ["triton", "mlserver", "ovms"])
+def test_servers_without_labels_refuse_one(tmp_path: Path, server: str) -> None:
+    small_cnn(tmp_path / "model.onnx")
+    to = "openvino" if server == "ovms" else "onnx"
+    line = ["convert", "model.onnx", "--to", to, "--serve", server, "--version-label", "canary"]
+    said = command(*line, "--few-samples", "--no-bench", cwd=tmp_path, code=2)
+    assert "--version-label canary" in said.err and "no labels for versions" in said.err
+
+
+def test_a_killed_run_s_version_is_taken_back_by_the_next(bucket: str, tmp_path: Path) -> None:
+    """Between the repository and the output."""
+    folder = tmp_path / "place"
+    folder.mkdir()
+    small_cnn(folder / "model.onnx")
+    line = ["convert", "model.onnx", "--serve", "triton", "--samples", "random:2", "--no-bench"]
+    line += ["--repository", bucket, "--out", "out"]
+    store = ObjectStore(bucket)
+    for at, code in (("before rename made out", -signal.SIGKILL), ("", 0)):
+        assert alone(line, folder, at) == code, folder.with_suffix(".log").read_text()
+        assert {name for name in store.names() if name.endswith("model.onnx")} == {
+            "model/1/model.onnx"
+        }
 
 
 @pytest.mark.smoke

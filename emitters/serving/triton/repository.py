@@ -162,18 +162,25 @@ def _staging_parent(target: Path, repository: Path) -> Path:
     return beside if same and os.access(beside, os.W_OK | os.X_OK) else target.parent
 
 
-def require_same_interface(model: Path, target: Path) -> list[str]:
-    """Notes on what the repository's configuration keeps; raises where a client would break."""
+def require_same_interface(model: Path, target: Path, place: str = "") -> list[str]:
+    """Notes on what the repository's configuration keeps; raises where a client would break.
+
+    Args:
+        model: The package.
+        target: The model's folder in the repository.
+        place: What errors call that; its path, where that is left out.
+    """
+    place = place or str(target)
     if not (target / CONFIG_NAME).is_file():
         raise UsageError(
-            f"{target} is in the repository, but has no {CONFIG_NAME} to compare with",
+            f"{place} is in the repository, but has no {CONFIG_NAME} to compare with",
             hint="Remove the folder, complete it, or choose another --name.",
         )
     ours, theirs = read_config(model / CONFIG_NAME), read_config(target / CONFIG_NAME)
     found = [*interface_differences(theirs, ours), *_label_differences(model, ours, target, theirs)]
     if found:
         raise UsageError(
-            f"{target} has another interface than the new version of {model.name}",
+            f"{place} has another interface than the new version of {model.name}",
             details=found,
             hint="Publish it under another --name, or change its config.pbtxt first.",
         )

@@ -54,7 +54,7 @@ def publish_stored(
         with writer.turn(), tempfile.TemporaryDirectory() as folder:
             target = store.outline(model.name, Path(folder))
             if target.exists():
-                notes = require_same_interface(model, target)
+                notes = require_same_interface(model, target, store.at(model.name))
                 number = next_version(target)
                 notes += policy_note(target, number)
                 place, made, objects = f"{model.name}/{number}", source, staged
@@ -77,9 +77,10 @@ def require_stored(model: Path, repository: str) -> None:
         UsageError, MachineError: As there.
     """
     with tempfile.TemporaryDirectory() as folder:
-        target = ObjectStore(repository).outline(model.name, Path(folder))
+        store = ObjectStore(repository)
+        target = store.outline(model.name, Path(folder))
         if target.exists():
-            require_same_interface(model, target)
+            require_same_interface(model, target, store.at(model.name))
 
 
 def _files(folder: Path) -> list[str]:

@@ -56,7 +56,7 @@ def serving(folder: Path, version: int | None) -> str:
         policy = f"{FIELD} {{ specific {{ versions: [{version}] }} }}"
     elif before is None:
         raise UsageError(
-            f"{path} says nothing of a policy before a rollback",
+            f"{folder.name}/{CONFIG_NAME} says nothing of a policy before a rollback",
             hint="Name a version: --to N.",
         )
     else:
@@ -71,7 +71,8 @@ def serving(folder: Path, version: int | None) -> str:
     text_format.Parse(policy, config)
     if text_format.Parse(made, schema.ModelConfig()) != config:
         raise UsageError(
-            f"{path}: its {FIELD} can't be told from the rest", hint=f"Edit it: {policy}"
+            f"{folder.name}/{CONFIG_NAME}: its {FIELD} can't be told from the rest",
+            hint=f"Edit it: {policy}",
         )
     return made
 
