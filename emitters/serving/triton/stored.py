@@ -59,7 +59,7 @@ def publish_stored(
                 notes += policy_note(target, number)
                 place, made, objects = f"{model.name}/{number}", source, staged
             else:
-                require_apart(model.name, store.top()[1], repository)
+                require_apart(model.name, store.folders(), repository)
                 number, notes = version, [f"new model {model.name} in the repository"]
                 others = {n: model / n for n in _files(model) if not n.startswith(f"{version}/")}
                 place, made = model.name, model
