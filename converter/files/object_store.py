@@ -24,7 +24,7 @@ EXTRAS = {"s3": "s3", "s3a": "s3"}
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 _QUICK: dict[str, Any] = {
-    "config_kwargs": {"connect_timeout": 10, "retries": {"max_attempts": 3, "mode": "standard"}}
+    "config_kwargs": {"connect_timeout": 3, "retries": {"max_attempts": 3, "mode": "standard"}}
 }
 """How s3fs asks, so that a store that is away is known to be within a minute."""
 

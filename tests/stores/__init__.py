@@ -1,1 +1,1 @@
-"""Repositories and the cache in object stores, on a real S3 server."""
+"""Repositories and the cache in object stores, on an S3 server."""

@@ -1,4 +1,4 @@
-"""A bucket of a real S3 server for each test."""
+"""A folder of an S3 server's bucket for each test."""
 
 from collections.abc import Iterator
 
