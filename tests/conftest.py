@@ -34,6 +34,7 @@ ALONE = (
     "quantize/test_sensitivity.py",
     "serving/test_containers.py",
     "serving/test_serve.py",
+    "stores/",
     "test_child.py",
     "test_leaks.py",
     "test_run.py",
