@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from converter.commands.inspect import Inspection
     from converter.commands.load import ServerBenchmark
     from converter.commands.loaded import Loaded
+    from converter.commands.rollback import rollback
     from converter.commands.serve import serve
     from converter.commands.split import Split
     from converter.commands.sweep import Swept, Watcher
@@ -80,6 +81,7 @@ __all__ = [
     "inspect_artifact",
     "load",
     "report",
+    "rollback",
     "run_recipe",
     "sensitivity",
     "serve",
@@ -95,6 +97,7 @@ _COMMANDS = {
     "Converted": "convert",
     "ServerBenchmark": "load",
     "packages_of": "remote",
+    "rollback": "rollback",
     "Tuning": "tune",
     "serve": "serve",
     "tune": "tune",

@@ -32,6 +32,7 @@ APART = (
     "passes/test_large.py",
     "serving/test_containers.py",
     "serving/test_serve.py",
+    "stores/",
     "test_leaks.py",
     "tflite_emitter/test_real.py",
 )

@@ -19,6 +19,7 @@ COMMANDS = {
     "bench": "Measure an artifact's latency, or a server's under load.",
     "serve": "Serve a package with its real server.",
     "tune": "Find the settings with which a package serves best.",
+    "rollback": "Serve an earlier version of a model in a repository.",
     "diff": "Find the first tensor at which two models differ.",
     "sensitivity": "Show what a lower precision costs in each layer.",
     "split": "Cut a model into two parts, for a device and a server.",

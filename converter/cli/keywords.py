@@ -30,7 +30,14 @@ class Keywords(TypedDict, total=False):
 '''
 _WRITTEN = "Declared"
 _ARRAYS = ("samples", "calibration_samples")
-_PLAIN = {"str": "Text", "int": "int", "float": "float", "bool": "bool", "Any": "Any"}
+_PLAIN = {
+    "str": "Text",
+    "int": "int",
+    "float": "float",
+    "bool": "bool",
+    "bool | str": "bool | Text",
+    "Any": "Any",
+}
 
 
 def keywords_module() -> str:

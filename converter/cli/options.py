@@ -110,6 +110,9 @@ def _click_option(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any
         "shell_complete": completing.values(option),
         "default": None,
     }
+    on, _, off = option.flags[0].partition("/")
+    if off and kind is not bool:
+        return _value_or_off(name, (on, off), settings, option)
     if kind is bool:
         del settings["shell_complete"]
         if "/" not in option.flags[0]:
@@ -125,6 +128,31 @@ def _click_option(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any
         if many:
             settings["callback"] = _reader(option, kind)
     return click.option(*option.flags, name, cls=_Grouped, **settings)
+
+
+def _value_or_off(
+    name: str, flags: tuple[str, str], settings: dict[str, Any], option: Option
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Two options for one field: one has a value, the other turns it off."""
+    key = f"{__name__}.no_{name}"
+
+    def turn_off(ctx: click.Context, _: click.Parameter, off: bool) -> None:
+        ctx.meta[key] = off
+
+    def choose(ctx: click.Context, param: click.Parameter, value: Any) -> Any:
+        if ctx.meta.get(key) and value is not None:
+            raise click.UsageError(f"{flags[0]} and {flags[1]} contradict each other", ctx)
+        return False if ctx.meta.get(key) else value
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        off = {"is_flag": True, "is_eager": True, "expose_value": False, "callback": turn_off}
+        function = click.option(
+            flags[1], f"no_{name}", cls=_Grouped, declared=option, help="Reuse nothing.", **off
+        )(function)
+        mine = {**settings, "metavar": option.metavar, "callback": choose}
+        return click.option(flags[0], name, cls=_Grouped, **mine)(function)
+
+    return decorate
 
 
 def _help(option: Option, default: Any) -> str:

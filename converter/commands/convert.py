@@ -22,6 +22,7 @@ from converter.errors import (
     UsageError,
     from_os_error,
 )
+from converter.files.object_store import ObjectStore, local_path
 from converter.options.parts import (
     OF_ALL,
     Whole,
@@ -290,7 +291,7 @@ def _converted(
     staging = staging_of(parts, out, request)
     with staging, ExitStack() as stack:
         (staging.folder / SCRATCH).mkdir()
-        cache = Cache(request.cache)
+        cache = Cache.of(request)
         works = [work_of(part, staging, cache, joins) for part in parts]
         for work in works:
             stack.enter_context(closing(work))
@@ -325,7 +326,8 @@ def staging_of(parts: Sequence[Part], out: Path, request: Request) -> Staging:
     }
     staging = Staging(out, overwrite=request.overwrite, reads=reads)
     for repository in {part.request.repository for part in parts} - {None}:
-        staging.require_apart(Path(str(repository)))
+        if folder := local_path(str(repository)):
+            staging.require_apart(folder)
     return staging
 
 
@@ -411,6 +413,12 @@ def plan_of(request: Request) -> Plan:
 
         require_deployable(servers)
     serves = {name: server.accepts for name, server in servers.items()}
+    if request.repository and local_path(request.repository) is None:
+        if request.offline:
+            raise UsageError(
+                f"--offline and --repository {request.repository} contradict each other"
+            )
+        ObjectStore(request.repository)  # refuses what can't be opened, before time is spent
     if request.repository and servers and sum(item.publishes for item in servers.values()) != 1:
         able = [n for n in plugins.working("servers") if plugins.load("servers", n).publishes]
         raise UsageError(

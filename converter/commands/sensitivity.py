@@ -44,7 +44,7 @@ def sensitivity(source: str, *, listener: Listener | None = None, **options: Any
     parser, identity = find_parser(request)
     with tempfile.TemporaryDirectory(prefix="modelyard-") as folder:
         scratch = Path(folder)
-        work = Work(request, parser, identity, scratch, scratch, Cache(request.cache))
+        work = Work(request, parser, identity, scratch, scratch, Cache.of(request))
         with closing(work):
             run = run_steps(work, the_plan, listener or Silent())
             found: CostTable = run.result(the_plan.steps[-1].id)

@@ -129,7 +129,7 @@ def split(
     name = request.name or identity.name
     with tempfile.TemporaryDirectory(prefix="modelyard-") as folder:
         scratch = Path(folder)
-        work = Work(request, parser, identity, scratch, scratch, Cache(request.cache))
+        work = Work(request, parser, identity, scratch, scratch, Cache.of(request))
         with closing(work):
             run = run_steps(work, Plan(tuple(steps)), listening)
             parsed, samples = run.result("parse").model, run.result("samples")

@@ -155,7 +155,13 @@ class RunOptions:
 
     dry_run: bool = _running("--dry-run", "Print the plan and stop.", False, usual=True)
     offline: bool = _running("--offline", "Fetch nothing from the network.", False)
-    cache: bool = _running("--cache/--no-cache", "Reuse the results of earlier runs.", True)
+    cache: bool | str = _running(
+        "--cache/--no-cache",
+        "Reuse the results of earlier runs. With a URL or a folder, also share results with other "
+        "machines there.",
+        True,
+        metavar="URL",
+    )
     reuse_source: bool = _running(
         "--reuse-source",
         "Reuse an earlier reading of a source that runs code. Files that this code reads by "

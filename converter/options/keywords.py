@@ -110,6 +110,7 @@ class Keywords(TypedDict, total=False):
     request_timeout: int
     instance_kind: Literal["auto", "cpu", "gpu"] | None
     version: int
+    version_label: Text | None
     warmup: int
     parameters: Mapping[str, str]
     version_policy: Text
@@ -158,5 +159,5 @@ class Keywords(TypedDict, total=False):
     trainable: bool
     dry_run: bool
     offline: bool
-    cache: bool
+    cache: bool | Text
     reuse_source: bool

@@ -79,7 +79,8 @@ class TargetOptions:
     )
     repository: str | None = _target(
         "--repository",
-        "Also add the package to this model repository, as the model's next version.",
+        "Also add the package to this model repository, as the model's next version: a folder, or "
+        "its URL (s3://BUCKET/FOLDER).",
         metavar="DIR",
         affects=("results",),
     )

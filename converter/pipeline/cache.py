@@ -19,11 +19,15 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from converter.errors import ModelyardError
+from converter.errors import ModelyardError, from_os_error
 from converter.files.cache_root import cache_root
 from converter.files.digest import digest_of, file_digest
+from converter.files.object_store import local_path
+
+if TYPE_CHECKING:
+    from converter.options.request import Request
 
 R = TypeVar("R")
 
@@ -32,27 +36,83 @@ SUMS = "sums.json"
 damaged: entries of other versions have other keys, for those hold the digest of our code."""
 
 LIMIT_BYTES = 20_000_000_000
-"""Above this the entries unused for longest go."""
+"""Above this the entries unused for longest go, where the user set no other limit."""
+
+_LIMIT = "limit"
+"""The file of the cache's folder with the user's limit, in bytes."""
 
 LEFT_AFTER = 86_400
 """Seconds after which what was begun and not finished counts as left behind."""
 
 
+class Store(Protocol):
+    """Folders of files by content key; the cache is one, and what lies behind it."""
+
+    def has(self, key: str) -> bool:
+        """Whether there is an entry of ``key``."""
+
+    def get(self, key: str, folder: Path) -> bool:
+        """Puts the files of the entry of ``key`` into an empty folder, each as it was written;
+        False where there is none, or it is damaged."""
+
+    def put(self, key: str, folder: Path) -> None:
+        """Keeps the files of a folder under ``key``."""
+
+
+class SharedStore(Store, Protocol):
+    """One behind the cache, for several machines.
+
+    Attributes:
+        away: Why it isn't asked any more; empty while all is well.
+        damaged: What wasn't as it had been written, and was deleted.
+    """
+
+    away: str
+    damaged: list[str]
+
+    def recall(self, key: str) -> Any:
+        """The JSON value of ``key``; None where there is none."""
+
+    def remember(self, key: str, value: Any, *, shared: bool = True) -> None:
+        """Keeps a JSON value under ``key``, replacing what was there; ``shared``, behind too."""
+
+
 class Cache:
     """Folders by key under ``<root>/steps``; with ``enabled=False`` nothing is kept or found.
 
+    Args:
+        enabled: Whether anything is kept.
+        behind: Where what isn't here is looked for, and what is kept here is put, too.
+
     Attributes:
+        behind: As given.
         trouble: Why nothing can be kept any more, without a path; empty while all is well. What is
             there is still found.
         damaged: What was there and wasn't as it had been written, by its path in the cache.
     """
 
-    def __init__(self, enabled: bool = True) -> None:
+    def __init__(self, enabled: bool = True, behind: SharedStore | None = None) -> None:
         self._enabled = enabled
+        self.behind = behind
+        self._missing: set[str] = set()
         self._folder = cache_root() / "steps"
         self.trouble = ""
         self.damaged: list[str] = []
         self._whole: set[str] = set()
+
+    @classmethod
+    def of(cls, request: Request) -> Cache:
+        """The cache that a request asks for.
+
+        Raises:
+            DependencyError, UsageError: The store of ``--cache`` can't be opened.
+        """
+        place = request.cache
+        if not isinstance(place, str) or (request.offline and local_path(place) is None):
+            return cls(bool(place))
+        from converter.pipeline.remote_cache import RemoteCache
+
+        return cls(True, RemoteCache(place))
 
     @property
     def takes(self) -> bool:
@@ -71,7 +131,7 @@ class Cache:
         All of its files are read when it is found for the first time.
         """
         entry = self._place(key)
-        if not self._enabled or not os.path.lexists(entry):
+        if not self._enabled or not (os.path.lexists(entry) or self._brought(key)):
             return None
         if key not in self._whole:
             if (bad := _damage(entry)) is not None:
@@ -82,6 +142,37 @@ class Cache:
         with suppress(OSError):  # it may only be read
             os.utime(entry)
         return entry
+
+    def _brought(self, key: str) -> bool:
+        """Whether the entry of ``key`` is here now, out of the store behind."""
+        if self.behind is None or not self.takes or key in self._missing:
+            return False
+        self._missing.add(key)
+        try:
+            with self.adding(key) as folder:
+                if folder is None or not self.behind.get(key, folder):
+                    raise _NotThere
+        except _NotThere:
+            return False
+        except OSError as error:
+            self.give_up(error)
+            return False
+        return True
+
+    def has(self, key: str) -> bool:
+        """Whether there is an entry of ``key``, here or behind."""
+        return self.find(key) is not None
+
+    def get(self, key: str, folder: Path) -> bool:
+        """Copies the files of the entry of ``key`` into an empty folder."""
+        if (entry := self.find(key)) is None:
+            return False
+        shutil.copytree(entry, folder, ignore=shutil.ignore_patterns(SUMS), dirs_exist_ok=True)
+        return True
+
+    def put(self, key: str, folder: Path) -> None:
+        """Keeps a copy of a folder under ``key``, unless something is there."""
+        self.save(key, lambda made: shutil.copytree(folder, made, dirs_exist_ok=True))
 
     def load(self, key: str, load: Callable[[Path], R | None]) -> R | None:
         """What is kept under ``key``; None where there is none, or it is damaged.
@@ -147,9 +238,11 @@ class Cache:
             with self.adding(key) as folder:
                 if folder is not None:
                     save(folder)
+            if self.behind is not None and (kept := self.find(key)):
+                self.behind.put(key, kept)
 
-    def remember(self, key: str, value: Any) -> None:
-        """Keeps a JSON value under ``key``, replacing what was there."""
+    def remember(self, key: str, value: Any, *, shared: bool = True) -> None:
+        """Keeps a JSON value under ``key``, replacing what was there; ``shared``, behind too."""
         if not self.takes:
             return
         place = self._note(key)
@@ -162,12 +255,20 @@ class Cache:
             Path(file.name).replace(place)
         except OSError as error:
             self.give_up(error)
+            return
+        if shared and self.behind is not None:
+            self.behind.remember(key, value)
 
     def recall(self, key: str) -> Any:
         """The JSON value kept under ``key``; None where there is none, or it is damaged."""
         place = self._note(key)
-        if not self._enabled or not os.path.lexists(place):
+        if not self._enabled:
             return None
+        if not os.path.lexists(place):
+            value = None if self.behind is None else self.behind.recall(key)
+            if value is not None:
+                self.remember(key, value, shared=False)
+            return value
         with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
             note = json.loads(place.read_bytes())
             if note["sha256"] == digest_of(note["value"]):
@@ -179,7 +280,7 @@ class Cache:
     def supersede(self, slot: str, key: str) -> None:
         """Has ``key`` be the only entry that is kept for ``slot``: deletes the one before it."""
         before = self.recall(slot)
-        self.remember(slot, key)
+        self.remember(slot, key, shared=False)
         if isinstance(before, str) and before != key:
             _delete(self._place(before))
 
@@ -191,8 +292,25 @@ class Cache:
 
     # -- housekeeping --------------------------------------------------------------
 
-    def trim(self, limit: int = LIMIT_BYTES) -> int:
-        """Deletes the entries unused for longest until all fit in ``limit`` bytes; how many."""
+    def verify(self) -> int:
+        """Reads every entry and note, and drops what is damaged; how many are whole."""
+        whole = 0
+        for entry in _made(self._folder, r"[0-9a-f]{64}(\.json)?"):
+            if entry.suffix:
+                whole += self.recall(entry.stem) is not None
+            elif bad := _damage(entry):
+                self.drop(entry.name, bad)
+            else:
+                whole += 1
+        return whole
+
+    def trim(self, limit: int | None = None) -> int:
+        """Deletes the entries unused for longest until all fit in ``limit`` bytes; how many.
+
+        Args:
+            limit: Left out, the one that the user set, else :data:`LIMIT_BYTES`.
+        """
+        limit = limit_bytes() if limit is None else limit
         entries = sorted(self._entries(), key=_last_used)
         sizes = {entry: _size(entry) for entry in entries}
         total = sum(sizes.values())
@@ -213,6 +331,32 @@ class Cache:
             for entry in _made(self._folder, _PARTS["steps"])
             if entry.is_dir() and not (entry.name.startswith(".") and _last_used(entry) > young)
         ]
+
+
+def limit_bytes() -> int:
+    """How many bytes of steps' results are kept."""
+    try:
+        return int((cache_root() / _LIMIT).read_text())
+    except (OSError, ValueError):  # none, or damaged
+        return LIMIT_BYTES
+
+
+def set_limit(limit: int) -> int:
+    """Keeps at most ``limit`` bytes of steps' results from now on; how many entries went.
+
+    Raises:
+        UsageError, MachineError: The cache can't be written to.
+    """
+    try:
+        cache_root().mkdir(parents=True, exist_ok=True)
+        (cache_root() / _LIMIT).write_text(f"{limit}\n")
+    except OSError as error:
+        raise from_os_error(error, "setting the cache's limit") from error
+    return Cache().trim(limit)
+
+
+class _NotThere(Exception):
+    """The store behind has no such entry."""
 
 
 def usage() -> dict[str, tuple[int, int]]:

@@ -13,8 +13,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from converter.errors import ModelyardError
 from converter.files.digest import file_digest
 from converter.files.locked import REPOSITORY_PREFIX, locked_folder
+from converter.files.object_store import ObjectStore
 
 JOURNAL = "published.jsonl"
 
@@ -29,24 +31,26 @@ class Journal:
     def __init__(self, file: Path) -> None:
         self._file = file
 
-    def announce(self, made: Path, target: Path, aside: Path) -> None:
-        """Writes down that the folder ``made`` is about to be renamed to ``target``.
+    def announce(self, made: Path, target: Path | str, aside: Path) -> None:
+        """Writes down that the folder ``made`` is about to be renamed to ``target``, or copied
+        there where that is a URL.
 
         Args:
             made: The folder, complete.
             target: Its place in the repository.
-            aside: A folder of the same file system in which no server looks for models.
+            aside: A folder of the same file system in which no server looks for models; of a URL,
+                the file of ``made`` that is written last.
 
         Raises:
             OSError: It can't be written: then nothing may be added.
         """
-        state = made.stat()
-        record = {
-            "target": str(target.absolute()),
-            "aside": str(aside.absolute()),
-            "inode": [state.st_dev, state.st_ino],
-            "files": _sums(made),
-        }
+        record: dict[str, Any] = {"files": _sums(made)}
+        if isinstance(target, Path):
+            state = made.stat()
+            record |= {"inode": [state.st_dev, state.st_ino]}
+            record |= {"target": str(target.absolute()), "aside": str(aside.absolute())}
+        else:
+            record |= {"url": target, "last": aside.as_posix()}
         with self._file.open("a") as file:
             file.write(json.dumps(record) + "\n")
             file.flush()
@@ -57,6 +61,9 @@ class Journal:
         isn't as it was any more, and so stays."""
         kept = []
         for record in reversed(self._records()):
+            if "url" in record:
+                kept += _take_back_stored(record)
+                continue
             target = Path(record["target"])
             try:
                 state = target.stat(follow_symlinks=False)
@@ -81,6 +88,21 @@ class Journal:
                 with suppress(ValueError):  # cut short: what it announces was not done
                     records.append(json.loads(line))
         return records
+
+
+def _take_back_stored(record: dict[str, Any]) -> list[str]:
+    """Deletes from an object store what was announced and is there as it was made."""
+    above, _, name = record["url"].rpartition("/")
+    try:
+        store = ObjectStore(above)
+        there = {item.removeprefix(f"{name}/"): item for item in store.names(name)}
+        if any(store.digest(item) != record["files"].get(n) for n, item in there.items()):
+            return [record["url"]]
+        for item in sorted(there, key=lambda item: item != record["last"]):
+            store.delete(there[item])
+    except ModelyardError:
+        return [record["url"]]
+    return []
 
 
 def _sums(folder: Path) -> dict[str, str]:

@@ -14,6 +14,7 @@ from converter.check.gate_result import located
 from converter.check.gates import JUDGED, GateResult, Limits, flagged, judge
 from converter.errors import InternalError
 from converter.files.digest import file_digest
+from converter.files.object_store import local_path
 from converter.files.output_guard import NAME, REPORT, STEPS
 from converter.ir.edit import count_of
 from converter.ir.listing import ModelListing
@@ -383,7 +384,13 @@ def _of_the_cache(outcome: Outcome) -> Iterator[str]:
             "THE SOURCE WAS NOT READ AGAIN (--reuse-source): the model is what an earlier run "
             "made of it, though files that its code reads may have changed since"
         )
-    if damaged := outcome.work.cache.damaged:
+    behind = outcome.work.cache.behind
+    if behind is not None and behind.away:
+        yield (
+            f"THE STORE BEHIND THE CACHE WAS AWAY: {behind.away}. What it has was made again, and "
+            "it didn't get what this run made"
+        )
+    if damaged := [*outcome.work.cache.damaged, *(behind.damaged if behind else ())]:
         yield (
             f"THE CACHE WAS DAMAGED: {', '.join(damaged)}. It isn't used, and its steps were done "
             "again; if others follow, look at the disk and the memory of this machine"
@@ -587,6 +594,6 @@ def _publish_one(packaged: Packaged, repository: str | None, journal: Journal) -
     server: Server = plugins.load("servers", packaged.server)
     if not (repository and server.publishes):
         return False
-    added = server.publish(packaged, Path(repository), journal.announce)
+    added = server.publish(packaged, local_path(repository) or repository, journal.announce)
     packaged.decisions.append(f"added to the repository as {added.name}")
     return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePath
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -28,9 +28,11 @@ if TYPE_CHECKING:
 MODELS = "/models"
 """Where packages lie in an image."""
 
-Announce = Callable[[Path, Path, Path], None]
+Announce = Callable[[Path, Path | str, Path], None]
 """Called before a folder is renamed: the folder, what it is to be, and a folder on the same file
-system that no server looks into; :meth:`converter.pipeline.publish_journal.Journal.announce`."""
+system that no server looks into. In an object store, before it is copied there: the folder, the URL
+that it is to have, and the file in it that is written last.
+:meth:`converter.pipeline.publish_journal.Journal.announce` is one."""
 
 
 @dataclass(frozen=True)
@@ -112,13 +114,33 @@ class Server(ABC):
         several parts, whose packages lie beside it; where :attr:`joins`."""
         raise NotImplementedError
 
-    def publish(self, packaged: Packaged, repository: Path, announce: Announce) -> Path:
+    def publish(self, packaged: Packaged, repository: Path | str, announce: Announce) -> PurePath:
         """Adds a package, at its next version, to an existing repository; gives the version's
         folder; where :attr:`publishes`. Never touches a version that is there.
 
         What is added is made aside, announced, and then appears by one rename: a run that is killed
-        before its output is in place takes it back by that.
+        before its output is in place takes it back by that. An object store has no rename: there
+        :class:`converter.files.store_writer.StoreWriter` adds it.
+
+        Args:
+            packaged: What :meth:`package` wrote.
+            repository: A folder, or the URL of one in an object store.
+            announce: Called before anything appears.
         """
+        raise NotImplementedError
+
+    def versions(self, folder: Path) -> Sequence[int]:
+        """The versions in a model's folder of a repository, in order; where :attr:`publishes`, as
+        the next two."""
+        raise NotImplementedError
+
+    def served(self, folder: Path) -> Sequence[int]:
+        """Those of them that the configuration has the server serve."""
+        raise NotImplementedError
+
+    def serving(self, folder: Path, version: int | None) -> tuple[str, str]:
+        """A file's name in the folder and the text with which the server serves that version alone;
+        with None, what it served before. Nothing is written here."""
         raise NotImplementedError
 
     def holds(self, folder: Path) -> bool:

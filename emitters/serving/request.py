@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
+from converter.errors import UsageError
 from converter.options.option import declared
 from converter.options.request import Request
 
@@ -71,6 +72,12 @@ class ServingRequest(Request):
     version: int = _serving(
         "--version", "The model's version number in the package.", 1, metavar="N"
     )
+    version_label: str | None = _serving(
+        "--version-label",
+        "The label by which clients ask for the version, where the server has labels (tfserving): "
+        "stable, canary. Default: stable.",
+        metavar="NAME",
+    )
     warmup: int = _serving(
         "--warmup", "How many samples warm up each batch size. 0 means no warm-up.", 1, metavar="N"
     )
@@ -82,3 +89,17 @@ class ServingRequest(Request):
 def serving(request: Request) -> ServingRequest:
     """The request with these."""
     return request.of(ServingRequest)
+
+
+def refuse_label(request: ServingRequest, title: str) -> None:
+    """Refuses a version's label for a server that has none.
+
+    Raises:
+        UsageError: There is one.
+    """
+    if request.version_label is not None:
+        raise UsageError(
+            f"--version-label {request.version_label}: {title} has no labels for versions",
+            hint="Clients name the version's number. TensorFlow Serving has labels: "
+            "--serve tfserving.",
+        )

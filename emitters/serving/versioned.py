@@ -16,7 +16,7 @@ from converter.protocols.server import Evidence, Packaged, Server
 from converter.samples import Samples
 from emitters.packaging import Device, Package, Readme, Wire
 from emitters.serving.python.served import Served, require_servable
-from emitters.serving.request import serving
+from emitters.serving.request import refuse_label, serving
 
 
 class VersionedServer(Server):
@@ -25,10 +25,11 @@ class VersionedServer(Server):
     Attributes:
         title: What it is called.
         batches: Whether it joins requests.
+        labels: Whether its versions have labels.
     """
 
     title: str
-    batches = False
+    batches = labels = False
 
     def check(self, model: Model, request: Request) -> None:
         """Refuses what can be known before anything is converted.
@@ -38,6 +39,8 @@ class VersionedServer(Server):
             UnsupportedError: Inputs or outputs of types that it can't take; all of them.
         """
         require_servable(model, serving(request), self.name)
+        if not self.labels:
+            refuse_label(serving(request), self.title)
 
     def package(
         self,

@@ -62,7 +62,8 @@ def test_a_package_is_read_replayed_and_asked(tmp_path: Path) -> None:
     np.savez(tmp_path / "s.npz", **feeds, less=rng.integers(-3, 3, (2, 4)).astype(np.int32))
     line = ["convert", tmp_path / "net", "--to", "savedmodel", "--serve", "tfserving", "--no-bench"]
     line += ["--samples", tmp_path / "s.npz", "--version", "2", "--max-batch", "4"]
-    line += ["--queue-delay", "250", "--instances", "3", "--out", tmp_path / "out"]
+    line += ["--queue-delay", "250", "--instances", "3", "--version-label", "canary"]
+    line += ["--out", tmp_path / "out"]
     command(*line, code=0)
     report = (tmp_path / "out" / "report.json").read_text()
     assert "hasn't run here" in report
@@ -89,7 +90,7 @@ def test_a_package_is_read_replayed_and_asked(tmp_path: Path) -> None:
     finally:
         stand_in.stdin.close()
         stand_in.wait(60)
-    assert (told["base"], told["version"], told["labels"]) == ("/models/net", 2, {"stable": 2})
+    assert (told["base"], told["version"], told["labels"]) == ("/models/net", 2, {"canary": 2})
     facts = json.loads((package / "modelyard.json").read_text())
     sample = facts["samples"][0]
     files = {**sample["feeds"], **sample["expected"]}

@@ -45,7 +45,7 @@ from emitters.serving.python.joining import FILES as JOINED
 from emitters.serving.python.joining import Joined
 from emitters.serving.python.served import Served, require_servable, runtime_of
 from emitters.serving.python.tuning import THREADS, knobs_of, turned_facts
-from emitters.serving.request import ServingRequest, serving
+from emitters.serving.request import ServingRequest, refuse_label, serving
 from emitters.templates import render
 
 CORE = Path(__file__).parent
@@ -121,6 +121,7 @@ class PythonServer(Server):
             UnsupportedError: Inputs or outputs of types that it can't take; all of them.
         """
         require_servable(model, serving(request), self.name)
+        refuse_label(serving(request), self.name)
 
     def package(
         self,

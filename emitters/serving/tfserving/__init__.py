@@ -9,6 +9,7 @@ SPECS = {
         accepts=("savedmodel",),
         options=(
             *("max_batch", "dynamic_batching", "queue_delay", "instances", "version", "warmup"),
+            "version_label",
         ),
     )
 }

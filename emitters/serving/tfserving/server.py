@@ -43,8 +43,8 @@ docker run --rm -p 127.0.0.1:8501:8501 -p 127.0.0.1:8500:8500 -v "$PWD":/models/
 Modelyard has not run this server: `python selftest.py` tells whether it answers as the source model
 did."""
 
-_LOAD = f"""A folder `2/` is served once `{CONFIG}` names it. The label `{LABEL}` is asked at
-`/v1/models/{{name}}/labels/{LABEL}:predict`; with `--model_config_file_poll_wait_seconds=60` the
+_LOAD = f"""A folder `2/` is served once `{CONFIG}` names it. The label `{{label}}` is asked at
+`/v1/models/{{name}}/labels/{{label}}:predict`; with `--model_config_file_poll_wait_seconds=60` the
 server reads that file again."""
 
 _SCALE = f"""`num_batch_threads` in `{BATCHING}` are batches at once; without batching, requests run
@@ -56,7 +56,8 @@ _TLS = """gRPC by `--ssl_config_file`; HTTP has none: a proxy in front of it end
 class TensorFlowServing(VersionedServer, spec=SPECS["tfserving"]):
     """TensorFlow Serving."""
 
-    name, title, batches = "tfserving", "TensorFlow Serving", True
+    name, title = "tfserving", "TensorFlow Serving"
+    batches = labels = True
 
     def check(self, model: Model, request: Request) -> None:
         """And types that its requests have no number of, and signatures that clients don't ask.
@@ -116,7 +117,7 @@ class TensorFlowServing(VersionedServer, spec=SPECS["tfserving"]):
         return Readme(
             install=_INSTALL,
             start=_START.format(name=served.name, config=CONFIG, more=more),
-            load=_LOAD.format(name=served.name),
+            load=_LOAD.format(name=served.name, label=_label(served)),
             scale=_SCALE,
             tls=_TLS,
             files=[*files, (f"{served.request.version}/", "the SavedModel")],
@@ -163,10 +164,14 @@ def config_of(served: Served) -> str:
     base_path: {_quoted(f"/models/{served.name}")}
     model_platform: "tensorflow"
     model_version_policy {{ specific {{ versions: {version} }} }}
-    version_labels {{ key: "{LABEL}" value: {version} }}
+    version_labels {{ key: {_quoted(_label(served))} value: {version} }}
   }}
 }}
 """
+
+
+def _label(served: Served) -> str:
+    return served.request.version_label or LABEL
 
 
 def batching_of(served: Served) -> str:

@@ -15,7 +15,7 @@ import errno
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,7 @@ _ATTEMPTS = 1000
 _LARGEST_VERSION = 2**63 - 1  # Triton reads version numbers as int64
 
 
-def no_one(made: Path, target: Path, aside: Path) -> None:
+def no_one(made: Path, target: Path | str, aside: Path) -> None:
     """Nobody is told."""
 
 
@@ -65,14 +65,14 @@ def publish_model(
         repository.mkdir(parents=True, exist_ok=True)
         for _ in range(_ATTEMPTS):
             if not os.path.lexists(target):
-                _require_apart(target)
+                require_apart(target.name, [item.name for item in repository.iterdir()], repository)
                 if _place(model, target, repository, announce):
                     return target / str(version), [f"new model {model.name} in the repository"]
                 continue  # someone else has just added it
-            notes = _require_same_interface(model, target)
-            number = _next_version(target)
+            notes = require_same_interface(model, target)
+            number = next_version(target)
             if _place(model / str(version), target / str(number), repository, announce):
-                return target / str(number), [*notes, *_policy_note(target, number)]
+                return target / str(number), [*notes, *policy_note(target, number)]
     except OSError as error:
         raise from_os_error(error, f"adding {model.name} to {repository}") from error
     raise UsageError(f"{target} changes faster than a version can be added to it")
@@ -85,22 +85,21 @@ def require_publishable(model: Path, repository: Path) -> None:
         UsageError: As there.
     """
     if os.path.lexists(repository / model.name):
-        _require_same_interface(model, repository / model.name)
+        require_same_interface(model, repository / model.name)
 
 
-def _require_apart(target: Path) -> None:
+def require_apart(name: str, there: Iterable[str], repository: Path | str) -> None:
     """Refuses a name that is another's but for its case: elsewhere both are one folder."""
-    alike = [item.name for item in target.parent.iterdir() if item.name != target.name]
-    alike = [name for name in alike if name.casefold() == target.name.casefold()]
-    if alike:
-        raise UsageError(
-            f"{target.parent} has {alike[0]}, which is {target.name} but for its case: file "
-            "systems that don't tell case apart have room for one",
-            hint="Choose another --name.",
-        )
+    for other in there:
+        if other != name and other.casefold() == name.casefold():
+            raise UsageError(
+                f"{repository} has {other}, which is {name} but for its case: file systems that "
+                "don't tell case apart have room for one",
+                hint="Choose another --name.",
+            )
 
 
-def _next_version(target: Path) -> int:
+def next_version(target: Path) -> int:
     """One above every number that a name in the model's folder starts with."""
     found = [re.match(r"\d+", item.name) for item in target.iterdir()]
     number = max((int(match[0]) for match in found if match), default=0) + 1
@@ -163,18 +162,25 @@ def _staging_parent(target: Path, repository: Path) -> Path:
     return beside if same and os.access(beside, os.W_OK | os.X_OK) else target.parent
 
 
-def _require_same_interface(model: Path, target: Path) -> list[str]:
-    """Notes on what the repository's configuration keeps; raises where a client would break."""
+def require_same_interface(model: Path, target: Path, place: str = "") -> list[str]:
+    """Notes on what the repository's configuration keeps; raises where a client would break.
+
+    Args:
+        model: The package.
+        target: The model's folder in the repository.
+        place: What errors call that; its path, where that is left out.
+    """
+    place = place or str(target)
     if not (target / CONFIG_NAME).is_file():
         raise UsageError(
-            f"{target} is in the repository, but has no {CONFIG_NAME} to compare with",
+            f"{place} is in the repository, but has no {CONFIG_NAME} to compare with",
             hint="Remove the folder, complete it, or choose another --name.",
         )
     ours, theirs = read_config(model / CONFIG_NAME), read_config(target / CONFIG_NAME)
     found = [*interface_differences(theirs, ours), *_label_differences(model, ours, target, theirs)]
     if found:
         raise UsageError(
-            f"{target} has another interface than the new version of {model.name}",
+            f"{place} has another interface than the new version of {model.name}",
             details=found,
             hint="Publish it under another --name, or change its config.pbtxt first.",
         )
@@ -253,7 +259,7 @@ def _lines(path: Path) -> list[str]:
         return []
 
 
-def _policy_note(target: Path, number: int) -> list[str]:
+def policy_note(target: Path, number: int) -> list[str]:
     policy = read_config(target / CONFIG_NAME).version_policy
     if policy.HasField("specific") and number not in policy.specific.versions:
         return [

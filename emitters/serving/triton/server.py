@@ -7,7 +7,7 @@ written is :mod:`emitters.serving.triton.folder`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from converter.errors import InternalError, from_os_error
 from converter.ir.model import Model
@@ -31,7 +31,17 @@ from converter.protocols.server import (
     Value,
 )
 from converter.samples import Samples
-from emitters.serving.triton import SPECS, as_is, front, front_files, running, sequences, tuning
+from emitters.serving.request import refuse_label
+from emitters.serving.triton import (
+    SPECS,
+    as_is,
+    front,
+    front_files,
+    running,
+    sequences,
+    tuning,
+    versions,
+)
 from emitters.serving.triton.as_is_folder import SourceFolder
 from emitters.serving.triton.config import (
     CONFIG_NAME,
@@ -44,6 +54,7 @@ from emitters.serving.triton.flow import write_flow
 from emitters.serving.triton.folder import Folder
 from emitters.serving.triton.repository import no_one, publish_model, require_publishable
 from emitters.serving.triton.request import triton
+from emitters.serving.triton.stored import publish_stored, require_stored
 from emitters.serving.triton.validate import validate_folder
 
 
@@ -130,6 +141,7 @@ class TritonServer(Server, spec=SPECS["triton"]):
         """
         require_types(model.inputs, model.outputs)
         asked = triton(request)
+        refuse_label(asked, "Triton")
         sequences.require(model, asked)
         front.require(asked)
         if "tensorrt" in asked.to:
@@ -144,7 +156,9 @@ class TritonServer(Server, spec=SPECS["triton"]):
         """The target whose float32 artifact is packaged."""
         return next(target for target in self.accepts if target in request.to)
 
-    def publish(self, packaged: Packaged, repository: Path, announce: Announce = no_one) -> Path:
+    def publish(
+        self, packaged: Packaged, repository: Path | str, announce: Announce = no_one
+    ) -> PurePath:
         """Adds the package to a repository, at its next version; gives the version's folder.
 
         What was decided on the way is added to ``packaged.decisions``; ``announce`` is told what is
@@ -153,15 +167,34 @@ class TritonServer(Server, spec=SPECS["triton"]):
         Raises:
             UsageError: The repository holds a model of this name that has no configuration or
                 another interface, or it can't be written.
-            MachineError: The disk is full.
+            MachineError: The disk is full, or a store can't be reached.
         """
         (version,) = version_numbers(packaged.path)
-        require_publishable(packaged.path, repository)
+        if isinstance(repository, Path):
+            require_publishable(packaged.path, repository)
+        else:
+            require_stored(packaged.path, repository)
+        path = PurePath()
         for model in (*front_files.behind(packaged.path), packaged.path):
             # who is asked is there first
-            path, notes = publish_model(model, version, repository, announce)
+            if isinstance(repository, Path):
+                path, notes = publish_model(model, version, repository, announce)
+            else:
+                path, notes = publish_stored(model, version, repository, announce)
             packaged.decisions += notes
         return path
+
+    def versions(self, folder: Path) -> Sequence[int]:
+        """By the folders' names."""
+        return version_numbers(folder)
+
+    def served(self, folder: Path) -> Sequence[int]:
+        """See :func:`emitters.serving.triton.versions.served`."""
+        return versions.served(folder)
+
+    def serving(self, folder: Path, version: int | None) -> tuple[str, str]:
+        """See :func:`emitters.serving.triton.versions.serving`."""
+        return CONFIG_NAME, versions.serving(folder, version)
 
     def holds(self, folder: Path) -> bool:
         """Whether there is a configuration, and a version."""

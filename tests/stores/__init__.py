@@ -1,0 +1,1 @@
+"""Repositories and the cache in object stores, on an S3 server."""
