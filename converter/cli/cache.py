@@ -32,7 +32,7 @@ class _Size(click.ParamType[int]):
     "--cache",
     "place",
     metavar="URL",
-    help="Of the store behind the cache, as convert --cache takes it: for info, limit and verify.",
+    help="Act on this store, as convert --cache takes it (for info, limit and verify).",
 )
 @options.common
 def command(action: str, size: int | None, place: str | None, as_json: bool) -> None:
