@@ -12,6 +12,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import griffe
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
@@ -24,6 +25,8 @@ ABOVE = {"README.md": "index.md"} | {
 }
 """Files of the repository's root that are pages, and as what."""
 
+_ROLE = re.compile(r":\w+:`~?(?:[\w.]+\.)?([\w]+)`")
+_SEVERAL = re.compile(r"^( +)(\*{0,2}\w+(?:, \*{0,2}\w+)+): ", re.MULTILINE)
 _LINK = re.compile(r"(?<!!)\]\((?!\w+:|#)([^)#\s]*)(#[^)\s]*)?\)")
 
 
@@ -69,3 +72,19 @@ def _moved(text: str, name: str, page: str, config: MkDocsConfig) -> str:
         return f"]({place}{found[2] or ''})"
 
     return _LINK.sub(link, text)
+
+
+class PlainDocstrings(griffe.Extension):  # type: ignore[misc]
+    """Docstrings as Markdown: Sphinx's roles as code, and a line for each of several arguments."""
+
+    def on_instance(self, *, obj: griffe.Object, **_: Any) -> None:
+        """Changes an object's docstring."""
+        if obj.docstring:
+            text = _ROLE.sub(r"`\1`", obj.docstring.value).replace("``", "`")
+            obj.docstring.value = _SEVERAL.sub(_apart, text)
+
+
+def _apart(found: re.Match[str]) -> str:
+    """``a, b: Text`` as a line for ``a`` and one for ``b``, the text with the last."""
+    *first, last = found[2].split(", ")
+    return "".join(f"{found[1]}{name}: As `{last.strip('*')}`.\n" for name in first) + f"{found[1]}{last}: "

@@ -41,6 +41,10 @@ _NUMBER = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?")
 _TIME = re.compile(r"\s?(?:ms|s|µs|seconds?|minutes?|per second|requests/s|samples/s|/s)\b")
 _SIZE = re.compile(r"\s?(?:bytes|[kMG]i?B)\b")
 _TIMED = re.compile(r"p50 ms|per second|\bms\b")
+_LINE = re.compile("─{2,}|━{2,}")
+_SPEED = re.compile(r" (?:(?:about )?(?:as fast|[\d.,]+x(?: faster| slower)?)|about(?: as)?|unsteady|too few runs)$")
+_SPEED_ON = re.compile(r"(?:as )?fast|(?:[\d.,]+x )?(?:faster|slower)")
+_PROGRESS = re.compile(r"^ *✓ \[\d+/\d+\] .*\n", re.MULTILINE)
 _PORT = re.compile(r"\b800([0-2])\b")
 _WAIT = 300.0
 
@@ -126,9 +130,10 @@ def same(expected: Sequence[str], said: str) -> bool:
 
 def _squeezed(lines: Sequence[str]) -> list[str]:
     texts = [" ".join(line.split()) for line in lines]
+    texts = [text for text in texts if not _SPEED_ON.fullmatch(text)]  # a cell's second line
     while texts and not texts[-1]:
         texts.pop()
-    return [re.sub("─{2,}|━{2,}", "──", text) for text in texts]
+    return [_SPEED.sub(" SPEED", _LINE.sub("──", text)) for text in texts]
 
 
 def _line_pattern(line: str) -> str:
@@ -233,7 +238,8 @@ class Reader:
         done = subprocess.run(
             line, cwd=self.folder, env=self.variables, capture_output=True, text=True, check=False
         )
-        return done.returncode, self._theirs(done.stdout + done.stderr * bool(done.returncode))
+        complaint = _PROGRESS.sub("", done.stderr) if done.returncode else ""
+        return done.returncode, self._theirs(done.stdout + complaint)
 
     def _started(self, command: Command) -> str:
         """Starts what runs on; waits until it has said what the page says, or has ended."""
