@@ -1,4 +1,4 @@
-"""What the site has besides docs/: pages of files above it, and pages made of the code (mkdocs.yml).
+"""What the site has besides docs/: pages of files above it, and pages made of the code.
 
 Links in Markdown are those of the repository. They are turned into the site's here, or into links
 to the repository where the site has no such page.
@@ -40,7 +40,9 @@ def on_files(files: Files, config: MkDocsConfig, **_: Any) -> Files:
         files.append(File.generated(config, page, content=text))
     schema = json.dumps(recipe_schema(), indent=2)
     files.append(File.generated(config, "recipe.schema.json", content=schema))
-    _fill(config.nav, "reference/commands/index.md", [page for page in made if "/commands/" in page])
+    _fill(
+        config.nav, "reference/commands/index.md", [page for page in made if "/commands/" in page]
+    )
     return files
 
 
@@ -87,4 +89,7 @@ class PlainDocstrings(griffe.Extension):  # type: ignore[misc]
 def _apart(found: re.Match[str]) -> str:
     """``a, b: Text`` as a line for ``a`` and one for ``b``, the text with the last."""
     *first, last = found[2].split(", ")
-    return "".join(f"{found[1]}{name}: As `{last.strip('*')}`.\n" for name in first) + f"{found[1]}{last}: "
+    return (
+        "".join(f"{found[1]}{name}: As `{last.strip('*')}`.\n" for name in first)
+        + f"{found[1]}{last}: "
+    )

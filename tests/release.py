@@ -30,8 +30,9 @@ PYTHONS = ("3.11", "3.12", "3.13")
 _OUT = ROOT / "build" / "release"
 _TRY = """
 import onnx
-text = '<ir_version: 10, opset_import: ["" : 20]> net (float[n, 4] x) => (float[n, 4] y) {y = Relu(x)}'
-onnx.save(onnx.parser.parse_model(text), "net.onnx")
+head = '<ir_version: 10, opset_import: ["" : 20]>'
+graph = "net (float[n, 4] x) => (float[n, 4] y) {y = Relu(x)}"
+onnx.save(onnx.parser.parse_model(head + graph), "net.onnx")
 import modelyard
 made = modelyard.convert("net.onnx", samples="random:4", bench=False, serve="triton", out="out")
 assert made.report.verdict == "passed", made
@@ -95,7 +96,9 @@ def tried(file: Path, version: str, folder: Path) -> str:
 def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         first, second = (built(Path(scratch) / name) for name in ("first", "second"))
-        digests = [[sha256(file.read_bytes()).hexdigest() for file in made] for made in (first, second)]
+        digests = [
+            [sha256(file.read_bytes()).hexdigest() for file in made] for made in (first, second)
+        ]
         if digests[0] != digests[1]:
             sys.exit(f"two builds differ: {[file.name for file in first]}: {digests}")
         shutil.rmtree(_OUT, ignore_errors=True)

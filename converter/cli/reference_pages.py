@@ -19,8 +19,8 @@ _RECIPE = """# Recipes' keys
 
 A recipe is a YAML file for `modelyard run`: [Recipes](../recipes.md). This page lists its keys.
 [recipe.schema.json](../recipe.schema.json) is the same as a JSON schema. Editors complete and check
-recipes with it. For editors that use the YAML language server, put this line first, with the path of
-your copy:
+recipes with it. For editors that use the YAML language server, put this line first, with the path
+of your copy:
 
 ```yaml
 # yaml-language-server: $schema=recipe.schema.json
@@ -32,8 +32,12 @@ Dashes and underscores are the same in keys.
 |---|---|---|
 """
 _WORDS = {
-    **{"string": "text", "integer": "whole number", "number": "number"},
-    **{"boolean": "true or false", "array": "list", "object": "mapping"},
+    "string": "text",
+    "integer": "whole number",
+    "number": "number",
+    "boolean": "true or false",
+    "array": "list",
+    "object": "mapping",
 }
 
 

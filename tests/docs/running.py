@@ -42,11 +42,13 @@ _TIME = re.compile(r"\s?(?:ms|s|µs|seconds?|minutes?|per second|requests/s|samp
 _SIZE = re.compile(r"\s?(?:bytes|[kMG]i?B)\b")
 _TIMED = re.compile(r"p50 ms|per second|\bms\b")
 _LINE = re.compile("─{2,}|━{2,}")
-_SPEED = re.compile(r" (?:(?:about )?(?:as fast|[\d.,]+x(?: faster| slower)?)|about(?: as)?|unsteady|too few runs)$")
+_SPEED = re.compile(
+    r" (?:(?:about )?(?:as fast|[\d.,]+x(?: faster| slower)?)|about(?: as)?|unsteady|too few runs)$"
+)
 _SPEED_ON = re.compile(r"(?:as )?fast|(?:[\d.,]+x )?(?:faster|slower)")
 _PROGRESS = re.compile(r"^ *✓ \[\d+/\d+\] .*\n", re.MULTILINE)
 _PORT = re.compile(r"\b800([0-2])\b")
-_WAIT = 300.0
+_WAIT, _QUIET = 300.0, 5.0
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,9 @@ class Wrong:
 
     def __str__(self) -> str:
         wanted = "\n".join(self.command.expected)
-        return f"$ {self.command.line}\nhas to show\n{wanted}\nand shows\n{self.said}\n({self.code})"
+        return (
+            f"$ {self.command.line}\nhas to show\n{wanted}\nand shows\n{self.said}\n({self.code})"
+        )
 
 
 def blocks_of(page: str) -> Iterator[Block]:
@@ -124,8 +128,10 @@ def same(expected: Sequence[str], said: str) -> bool:
     """
     pattern = "".join(_line_pattern(line) for line in _squeezed(expected))
     found = re.fullmatch(pattern, "".join(f"{line}\n" for line in _squeezed(said.splitlines())))
-    return found is not None and all(_near(found, index, number, after, free)
-               for index, (number, after, free) in enumerate(_numbers(_squeezed(expected)), 1))  # fmt: skip
+    if found is None:
+        return False
+    numbers = enumerate(_numbers(_squeezed(expected)), 1)
+    return all(_near(found[index], *number) for index, number in numbers)
 
 
 def _squeezed(lines: Sequence[str]) -> list[str]:
@@ -156,8 +162,7 @@ def _numbers(lines: Sequence[str]) -> Iterator[tuple[str, str, bool]]:
             yield found[0], line[found.end() :], table
 
 
-def _near(found: re.Match[str], index: int, wanted: str, after: str, table: bool) -> bool:
-    given = found[index]
+def _near(given: str, wanted: str, after: str, table: bool) -> bool:
     if _TIME.match(after) or wanted == given:
         return True
     a, b = (float(text.replace(",", "")) for text in (wanted, given))
@@ -181,7 +186,12 @@ class Reader:
     def __init__(self, folder: Path, variables: Mapping[str, str] | None = None) -> None:
         self.folder = folder
         beside = Path(sys.executable).parent
-        own = {"COLUMNS": "100", "NO_COLOR": "1", "PATH": f"{beside}:{os.environ['PATH']}", "DOCS": str(HERE)}
+        own = {
+            "COLUMNS": "100",
+            "NO_COLOR": "1",
+            "PATH": f"{beside}:{os.environ['PATH']}",
+            "DOCS": str(HERE),
+        }
         self.variables = {**os.environ, **own, **(variables or {})}
         self.ports = {f"800{index}": str(port) for index, port in enumerate(_free_ports())}
         self.behind: list[subprocess.Popen[bytes]] = []
@@ -242,7 +252,8 @@ class Reader:
         return done.returncode, self._theirs(done.stdout + complaint)
 
     def _started(self, command: Command) -> str:
-        """Starts what runs on; waits until it has said what the page says, or has ended."""
+        """Starts what runs on; waits until it has said what the page says, or something and then
+        nothing more for a while, or has ended."""
         log = self.folder / f".behind-{len(self.behind)}"
         words = shlex.split(self._ours(command.line.removesuffix("&")))
         with log.open("wb") as out, log.with_suffix(".err").open("wb") as err:
@@ -250,10 +261,12 @@ class Reader:
                 words, cwd=self.folder, env=self.variables, stdout=out, stderr=err
             )
         self.behind.append(process)
-        until = time.monotonic() + _WAIT
+        said, since, until = "", time.monotonic(), time.monotonic() + _WAIT
         while process.poll() is None and time.monotonic() < until:
-            said = self._theirs(log.read_text())
-            if command.expected and same(command.expected, said):
+            last, said = said, self._theirs(log.read_text())
+            if said != last:
+                since = time.monotonic()
+            if same(command.expected, said) or (said and time.monotonic() > since + _QUIET):
                 return said
             time.sleep(0.2)
         self.code = process.poll() or 0

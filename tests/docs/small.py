@@ -14,7 +14,8 @@ _TEXT = """<ir_version: 10, opset_import: ["" : 20]>
 net (float[batch, 3, 32, 32] image) => (float[batch, 3] scores) {
     [stem] a = Conv<pads = [1, 1, 1, 1], strides = [2, 2]>(image, w0) [relu] b = Relu(a)
     [block] c = Conv<pads = [1, 1, 1, 1]>(b, w1) [add] d = Add(b, c) [act] e = Relu(d)
-    [pool] f = GlobalAveragePool(e) [flat] g = Flatten(f) [head] scores = Gemm<transB = 1>(g, w2, b2) }"""
+    [pool] f = GlobalAveragePool(e) [flat] g = Flatten(f)
+    [head] scores = Gemm<transB = 1>(g, w2, b2) }"""
 
 
 def main() -> None:
