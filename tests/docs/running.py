@@ -5,7 +5,7 @@ A page is Markdown. What counts in it:
 - a block ``console``: lines of ``$ COMMAND``, each with the output that it has to show below it. A
   command that ends with ``\\`` goes on in the next line; one that ends with ``&`` runs on until the
   page ends, or ``kill %1`` ends it. ``$ echo $?`` shows the exit code of the command before it,
-  which must be 0 where no such line is.
+  which must be 0 where no such line is. ``$ export NAME=VALUE`` is for all that follows.
 - a block with a title (``python title="net.py"``): that file is written.
 - a block ``python`` without a title: it runs.
 - a comment ``<!-- run``: a shell script that readers don't see.
@@ -47,6 +47,7 @@ _SPEED = re.compile(
 )
 _SPEED_ON = re.compile(r"(?:as )?fast|(?:[\d.,]+x )?(?:faster|slower)")
 _PROGRESS = re.compile(r"^ *✓ \[\d+/\d+\] .*\n", re.MULTILINE)
+_EXPORT = re.compile(r"export (\w+)=(\S+)")
 _PORT = re.compile(r"\b800([0-2])\b")
 _WAIT, _QUIET = 300.0, 5.0
 
@@ -236,6 +237,10 @@ class Reader:
             return str(self.code)
         if command.line == "kill %1":
             self.code = self._end()
+            return ""
+        if found := _EXPORT.fullmatch(command.line):
+            _, value = self._run(["bash", "-c", f"printf %s {found[2]}"])
+            self.variables[found[1]] = value.replace("/home/you", str(self.folder))
             return ""
         if command.line.endswith("&"):
             self.code = 0

@@ -26,6 +26,5 @@ def test_a_page_shows_what_it_says(page: str, tmp_path: Path) -> None:
     assert not wrong, "\n\n".join(map(str, wrong))
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_a_page_leaves_no_output_out(page: str) -> None:
-    assert "TODO" not in (ROOT / "docs" / page).read_text("utf-8")
+def test_no_page_leaves_an_output_out() -> None:
+    assert [page for page in PAGES if "TODO" in (ROOT / "docs" / page).read_text("utf-8")] == []
