@@ -58,7 +58,7 @@ def typed_in(page: Path) -> list[str]:
 
 
 def wrong_in(line: str) -> str:
-    """Which command or option there isn't, of a line that calls ``modelyard``; empty where all is right."""
+    """Which command or option there isn't, of a line that calls ``modelyard``; empty for none."""
     words = [word for word in shlex.split(line, comments=True)[1:] if word not in ("...", "&")]
     command: click.Command | None = cli
     while isinstance(command, click.Group):
@@ -71,6 +71,8 @@ def wrong_in(line: str) -> str:
         command.make_parser(click.Context(command)).parse_args(words)
     except click.NoSuchOption as error:
         return error.message
+    except click.UsageError:  # a text names an option without its value
+        pass
     return ""
 
 
