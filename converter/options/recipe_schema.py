@@ -69,8 +69,8 @@ def _value(name: str, option: Option) -> dict[str, Any]:
         kinds |= _SINGLE
     if get_origin(type_of(name)) is list or option.many:
         kinds |= {"array"} | ({"string"} if option.split else set())
-    types = (type_of(name), *get_args(type_of(name)))
-    if option.pairs or option.by_name or dict in map(get_origin, types):
+    origins = {get_origin(hint) for hint in (type_of(name), *get_args(type_of(name)))}
+    if option.pairs or option.by_name or dict in origins:
         kinds |= {"object", "array", *_SINGLE}
     schema: dict[str, Any] = {"type": sorted(kinds)}
     if option.choices and one == "string" and "array" not in kinds:
