@@ -40,11 +40,12 @@ def block(kind: str, start: str) -> str:
 
 @pytest.fixture
 def reader(tmp_path: Path) -> Reader:
-    subprocess.run([sys.executable, HERE / "small.py"], cwd=tmp_path, check=True)
-    (tmp_path / "net.py").write_text(NET)
-    photo = next((tmp_path / "photos").iterdir())
-    shutil.copy(photo, tmp_path / "cat.jpg")
-    return Reader(tmp_path)
+    reader = Reader(tmp_path)
+    subprocess.run([sys.executable, HERE / "small.py"], cwd=reader.folder, check=True)
+    (reader.folder / "net.py").write_text(NET)
+    photo = next((reader.folder / "photos").iterdir())
+    shutil.copy(photo, reader.folder / "cat.jpg")
+    return reader
 
 
 @pytest.mark.slow
