@@ -15,6 +15,7 @@ SAME = [
     ("took 12.5 s", "took 3 s"),
     ("artifact  size  p50 ms\n\nx  4.1 MB  0.021", "artifact size p50 ms\n\nx 4.15 MB 0.021"),
     ("size p50 ms\nx 4.1 MB 0.021", "size p50 ms\nx 4.15 MB 7.3"),
+    ("size p50 ms\nx 4.1 MB 108", "size p50 ms\nx 4.1 MB 89.0"),
     ("top1 85.00%", "top1 85.5%"),
     ("score 0.931", "score 0.934"),
     ("cosine 1 − 1.2e-14", "cosine 1 − 7.9e-14"),
