@@ -8,6 +8,8 @@
 # make mutation       whether tests notice small changes: docs/tests.md
 # make bench          the figures of docs/performance.md
 # make precision      docs/precision.md: what lower precisions keep, held to its limits
+# make docs           the site, build/site: every link and anchor checked
+# make release        build/release: sdist and wheel, the same bytes each time, tried in clean environments
 # make zoo            every model of the zoo, converted: docs/zoo.md
 # make gpu-test       tests/gpu and docs/gpu.md, on a machine with a GPU
 # make gpu-test WHEELS=DIR PYTHON=python3  the same without a network: see CONTRIBUTING.md
@@ -17,8 +19,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-rest test-all soak coverage mutation lint types bench precision zoo gpu-test \
-	clean
+.PHONY: demo test test-rest test-all soak coverage mutation lint types bench precision docs \
+	release zoo gpu-test clean
 
 $(VENV)/.demo: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -86,6 +88,13 @@ bench: $(VENV)/.dev
 
 precision: $(VENV)/.dev
 	$(BIN)/python -m bench.precision
+
+docs: $(VENV)/.dev
+	PYTHONPATH=. $(BIN)/python -m mkdocs build --quiet
+
+release: $(VENV)/.dev
+	$(PIP) -e '.[release]'
+	$(BIN)/python -m tests.release
 
 zoo: $(VENV)/.dev
 	$(BIN)/python -m zoo.page

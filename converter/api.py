@@ -138,6 +138,10 @@ def convert(
         GateError: It was converted, and missed a gate; only ``OUT.failed/`` was left.
         PartlyError: With ``keep_going``, some of it missed a gate; the rest is in the output.
         DependencyError, MachineError: Something is missing, or gave out.
+
+    Example:
+        >>> made = modelyard.convert("net.onnx", samples="photos/", to="tflite", precision="int8")
+        >>> made.artifacts["tflite:int8"].path
     """
     from converter.commands import convert as conversion
 
@@ -175,6 +179,9 @@ def run_recipe(
         UsageError: It names code or an interpreter, and isn't trusted; a variable isn't one of
             its own, or has no value.
         Others: As :func:`convert`.
+
+    Example:
+        >>> modelyard.run_recipe("net.yaml", set={"size": 384}, out="build/large")
     """
     from converter.commands import convert as conversion
 
@@ -213,7 +220,7 @@ def sweep(
         want: What is needed: ``"p95<20ms size<10MB"``.
         against: An earlier output or sweep, to be compared with.
         again: Whether what an earlier run made is made again.
-        watcher: Told how it goes on.
+        watcher: Called with the progress.
         **options: As for :func:`convert`; ``out`` is the sweep's folder.
 
     Returns:
@@ -221,6 +228,9 @@ def sweep(
 
     Raises:
         UsageError: The recipe or the axes aren't right, or something is in the way.
+
+    Example:
+        >>> modelyard.sweep("net.yaml", axes={"to": ["onnx", "tflite"]}, want="size<10MB")
     """
     from converter.commands import sweep as sweeping
 
@@ -244,7 +254,7 @@ def report(
 
     Args:
         *outputs: Output folders, sweeps' folders, or their report.json.
-        against: An earlier one: what changed since is told.
+        against: An earlier one. The comparison has what changed since then.
         want: What is needed: ``"p95<20ms size<10MB"``.
         strict: Whether what got worse is an error.
         out: The page; None for comparison.html in the folder that holds the outputs.
@@ -255,6 +265,9 @@ def report(
     Raises:
         UsageError: One is no output of ours, or the page can't be written there.
         GateError: With ``strict``, something got worse.
+
+    Example:
+        >>> modelyard.report("build/net", "build/other", want="p95<20ms size<10MB")
     """
     from converter.commands import report as comparing
 
@@ -289,6 +302,9 @@ def check(
         GateError: A gate was missed.
         TypeError: The source isn't given, or twice.
         Others: As :func:`convert`.
+
+    Example:
+        >>> modelyard.check("build/net", "net.onnx", samples="other-photos/")
     """
     from converter.commands import check as judging
 
@@ -320,7 +336,10 @@ def bench(
         Percentiles in milliseconds and samples a second, by batch and number of callers.
 
     Raises:
-        As :func:`convert`.
+        ModelyardError: As :func:`convert`.
+
+    Example:
+        >>> modelyard.bench("build/net/onnx/int8", "net.onnx", bench_batches=[1, 8])
     """
     from converter.commands import check as judging
 
@@ -348,9 +367,15 @@ def check_server(
         protocol: What it speaks, where the address doesn't say.
         listener, progress, **options: As for :func:`convert`.
 
+    Returns:
+        What was found, and each gate.
+
     Raises:
         GateError: A gate was missed.
         Others: As :func:`convert`.
+
+    Example:
+        >>> modelyard.check_server("build/net", "http://127.0.0.1:8000")
     """
     from converter.commands import remote
 
@@ -387,8 +412,14 @@ def bench_server(
         export: A load tool and a folder: the load is written for it, and nothing is measured.
         listener, progress, **options: As for :func:`convert`.
 
+    Returns:
+        Latencies, throughput and the server's own times at each load.
+
     Raises:
-        As :func:`convert`.
+        ModelyardError: As :func:`convert`.
+
+    Example:
+        >>> modelyard.bench_server("build/net", "http://127.0.0.1:8000", bench_concurrency=[1, 4])
     """
     from converter.commands import load as loading
 
@@ -416,8 +447,14 @@ def diff(
         tolerance: How far apart values may be, as a share of the tensor's largest.
         listener, progress, **options: As for :func:`convert`; ``out`` is a file for a page.
 
+    Returns:
+        The tensors that differ, the earliest first.
+
     Raises:
-        As :func:`convert`.
+        ModelyardError: As :func:`convert`.
+
+    Example:
+        >>> modelyard.diff("build/net/onnx/fp32", "build/net/onnx/int8", samples="photos/")
     """
     from converter.commands import diff as differing
 
@@ -444,8 +481,14 @@ def sensitivity(
         source: As for :func:`convert`.
         listener, progress, **options: As for :func:`convert`.
 
+    Returns:
+        A row for each layer: what the outputs lose where it alone is lowered.
+
     Raises:
-        As :func:`convert`.
+        ModelyardError: As :func:`convert`.
+
+    Example:
+        >>> modelyard.sensitivity("net.onnx", precision="int8", samples="photos/")
     """
     from converter.commands import sensitivity as layer_costs
 
@@ -479,9 +522,15 @@ def split(
         device, cloud: The parts' targets.
         listener, progress, **options: As for :func:`convert`; ``serve`` is of the second part.
 
+    Returns:
+        The places, or the two parts.
+
     Raises:
         UsageError: The model can't be cut there.
         Others: As :func:`convert`.
+
+    Example:
+        >>> modelyard.split("net.onnx", find_smallest=True, before=0.3, device="tflite")
     """
     from converter.commands import split as splitting
 
@@ -494,10 +543,6 @@ def split(
 
 def load(path: File, artifact: str | None = None, **options: Unpack[Keywords]) -> Loaded:
     """Runs an artifact of an output folder in this process.
-
-        with modelyard.load("build/net") as net:
-            scores = net(image=pixels)["scores"]
-            print(net("cat.jpg").label)
 
     Args:
         path: An output folder of ours, a folder in it, or an artifact.
@@ -517,6 +562,11 @@ def load(path: File, artifact: str | None = None, **options: Unpack[Keywords]) -
         UsageError: There is no such artifact.
         DependencyError: Its runtime isn't installed, or runs on another system.
         ModelError: It can't be opened.
+
+    Example:
+        >>> with modelyard.load("build/net") as net:
+        ...     scores = net(image=pixels)["scores"]
+        ...     print(net("cat.jpg").label)
     """
     from converter.commands import loaded
 
@@ -539,8 +589,14 @@ def inspect(
         progress: Whether that is shown.
         **options: Fields of :class:`converter.options.request.Request`.
 
+    Returns:
+        Inputs, outputs, operators, parameters, multiply-adds.
+
     Raises:
-        As :func:`convert`.
+        ModelyardError: As :func:`convert`.
+
+    Example:
+        >>> modelyard.inspect("net.onnx").inputs
     """
     from converter.commands.opened import working
 
@@ -577,10 +633,19 @@ def _listing(work: Work) -> Listing | None:
 
 
 def inspect_artifact(path: File) -> Mapping[str, Any] | None:
-    """What an artifact is that no parser reads, an engine say; None where it is something else.
+    """What an artifact is that no parser reads, an engine say.
+
+    Args:
+        path: The artifact, or an output folder that holds it alone.
+
+    Returns:
+        What its file says; None where it is something else.
 
     Raises:
         ModelError: It is damaged.
+
+    Example:
+        >>> modelyard.inspect_artifact("build/net/tensorrt-rtx/fp16/model.plan")
     """
     file = find_artifact(os.fspath(path)).path
     for name in plugins.working("emitters") if file.exists() else ():
@@ -599,8 +664,14 @@ def doctor(python: File | None = None, *, progress: Progress = lambda text: None
         python: Another interpreter to look at, for its frameworks.
         progress: Told what is being done.
 
+    Returns:
+        Each source, target and server: whether it is usable, and the line that installs it.
+
     Raises:
         UsageError: There is no usable Python there.
+
+    Example:
+        >>> modelyard.doctor("~/venvs/training/bin/python")
     """
     from converter.commands.doctor import examine
 

@@ -108,7 +108,7 @@ class Loaded:
             values: As for :meth:`ask`.
 
         Raises:
-            As :meth:`ask`.
+            ModelyardError: As :meth:`ask`.
         """
         rows = [self._prepares().rows(value, self.title) for value in values]
         shapes = {tuple(array.shape for array in feeds.values()) for feeds, _ in rows}

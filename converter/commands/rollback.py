@@ -48,9 +48,15 @@ def rollback(place: str | Path, *, to: int | None = None, undo: bool = False) ->
         to: The version; left out, the one before the newest that is served.
         undo: Serve again what was served before the first rollback.
 
+    Returns:
+        The versions that were served and are served now, and the file that was changed.
+
     Raises:
         UsageError: There is no such model or version, or its server has no repositories.
         MachineError: The disk or the store failed.
+
+    Example:
+        >>> modelyard.rollback("models/net", to=2)
     """
     if undo and to is not None:
         raise UsageError("--undo and --to contradict each other", hint="Give one of them.")

@@ -136,6 +136,13 @@ def serve(
         UsageError: There is no such package, a port is taken, or the certificate is none.
         DependencyError: What the server needs isn't there, and may not be fetched.
         MachineError: The server didn't start; the end of its log is in the details.
+
+    Yields:
+        Its addresses.
+
+    Example:
+        >>> with modelyard.serve("build/net", port=0) as served:
+        ...     print(served.addresses["http"])
     """
     server, folder = find_package(path)
     home = homes.choose(server, folder, container, image)

@@ -140,6 +140,12 @@ def tune(
         DependencyError: Optuna isn't there, or what the server needs.
         GateError: The package answers wrong as it is.
         MachineError: The server didn't start.
+
+    Returns:
+        The settings, what each trial gave, and whether the package was changed.
+
+    Example:
+        >>> modelyard.tune("build/net", p95=20, minutes=5)
     """
     if goal not in GOALS:
         raise UsageError(f"--for {goal}: there is no such goal", hint=", ".join(GOALS))

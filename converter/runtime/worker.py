@@ -64,6 +64,14 @@ def warm_workers() -> Iterator[None]:
 
     A process imports its framework and nothing of a user's, and forks for each model. One whose
     framework doesn't bear it (:attr:`Framework.forks`), or that died, is started anew as ever.
+
+    Yields:
+        Nothing.
+
+    Example:
+        >>> with modelyard.warm_workers():
+        ...     for name in ("small", "large"):
+        ...         modelyard.convert(f"{name}.pt2", trust_source=True, out=f"build/{name}")
     """
     global _resting
     if _resting is not None:
