@@ -39,6 +39,7 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	PYTHONPATH=. $(BIN)/lint-imports --no-cache --no-logo
+	$(BIN)/python -m tests.docs.style
 
 types: $(VENV)/.dev
 	$(BIN)/mypy

@@ -145,9 +145,9 @@ class SampleOptions:
     )
     labels: str | None = _samples(
         "--labels",
-        "Where labels come from: 'filename' (its last number), 'folder' (one for each class, by"
-        " name or number), a CSV of file,label, a COCO JSON of boxes, a folder of masks (PNG), "
-        "a key of the .npz, a column of the CSV, or 'none'.",
+        "Where labels come from: 'filename' (its last number), 'folder' (one for each class, by "
+        "name or number), a CSV of file,label, or 'none'. Also a COCO JSON of boxes, a folder of "
+        "masks (PNG), a key of the .npz, or a column of the CSV.",
         metavar="filename|folder|CSV|JSON|MASKS|KEY|none",
         usual=True,
         needs="samples",

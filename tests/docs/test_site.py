@@ -20,6 +20,7 @@ from converter.cli import cli
 from converter.cli.reference_pages import pages
 from converter.options.recipe_schema import recipe_schema
 from tests.docs.running import ROOT, blocks_of, commands_of
+from tests.docs.style import LONGEST, wrong
 
 MARKDOWN = sorted(
     path
@@ -141,3 +142,10 @@ def test_tutorials_show_outputs() -> None:
         console = [block for block in blocks_of(page.read_text("utf-8")) if block.kind == "console"]
         shown = [command for block in console for command in commands_of(block) if command.expected]
         assert len(shown) >= 2 or page.name in ("index.md", "python-program.md"), page
+
+
+def test_the_check_of_style_sees() -> None:
+    long = "One " + "more " * LONGEST + "word."
+    found = [said.split(":")[0] for said in wrong(f"It hangs on this. {long}\n\n```\n{long}\n```")]
+    assert found == ["'hangs on' in", f"{LONGEST + 2} words"]
+    assert not [*wrong("Modelyard checks `what hangs on it`.\n\n| hangs on |\n")]

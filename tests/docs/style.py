@@ -1,0 +1,86 @@
+"""``python -m tests.docs.style``: what docs/style.md says, as far as a program sees it.
+
+It looks for words that only we use in our sense, and for sentences of more than :data:`LONGEST`
+words: in README, guides, tutorials, and the help of commands and options.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from converter.cli import COMMANDS, cli
+
+ROOT = Path(__file__).resolve().parents[2]
+LONGEST = 35
+"""Words of a sentence: style.md's 25, and room for lists and names."""
+
+PRIVATE = (
+    *("hangs on", "hang on", "settled", "settles", "is told", "are told", "told by", "counted in"),
+    *("is held to", "are held to", "is turned", "lead over", "leads over", "in which case"),
+)
+_WORDS = re.compile(rf"\b({'|'.join(PRIVATE)})\b", re.IGNORECASE)
+
+GENERATED = {
+    *("options", "performance", "precision", "zoo", "conformance", "arguments", "tests", "gpu"),
+    *("tensorrt", "cost"),
+}
+"""Pages of docs/ that programs write, or that hold records."""
+
+
+def texts() -> Iterator[tuple[str, str]]:
+    """Where people read, and what they read there."""
+    for path in (*map(ROOT.joinpath, ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
+                 *sorted((ROOT / "docs").rglob("*.md"))):  # fmt: skip
+        name = path.relative_to(ROOT).as_posix()
+        if path.name == "style.md" or name.startswith("docs/servers/"):
+            continue
+        if path.parent.name != "docs" or path.stem not in GENERATED:
+            yield name, path.read_text("utf-8")
+    for name in COMMANDS:
+        yield from _help(name, cli.get_command(click.Context(cli), name))
+
+
+def _help(name: str, command: click.Command | None) -> Iterator[tuple[str, str]]:
+    assert command is not None
+    yield f"modelyard {name}", (command.help or "").replace("\b", "").partition("\n\nmodelyard ")[0]
+    if isinstance(command, click.Group):
+        for more, sub in command.commands.items():
+            yield from _help(f"{name} {more}", sub)
+    for item in command.params:
+        if isinstance(item, click.Option):
+            yield f"modelyard {name} {item.opts[0]}", item.help or ""
+
+
+def sentences(text: str) -> Iterator[str]:
+    """Of Markdown: what isn't code, a table, a heading or a comment, a list's items apart."""
+    text = re.sub(r"```.*?```|<!--.*?-->", "", text, flags=re.DOTALL)
+    text = re.sub(r"^(\||#|    ).*$", "", text, flags=re.MULTILINE)
+    text = re.sub(r"`[^`]*`", "x", text)
+    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text)
+    for paragraph in re.split(r"\n\s*\n|\n(?=\s*(?:[-*]|\d+\.) )", text):
+        yield from re.split(r"(?<=[.!?:;])\s+", " ".join(paragraph.split()))
+
+
+def wrong(text: str) -> Iterator[str]:
+    """What of a text style.md rules out."""
+    for sentence in sentences(text):
+        if found := _WORDS.search(sentence):
+            yield f"{found[0]!r} in: {sentence}"
+        if (count := len(sentence.split())) > LONGEST:
+            yield f"{count} words: {sentence}"
+
+
+def main() -> int:
+    """Prints what is wrong; 1 where anything is."""
+    found = [f"{where}: {said}" for where, text in texts() for said in wrong(text)]
+    print("\n".join(found), end="\n" if found else "")
+    return int(bool(found))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
