@@ -44,17 +44,12 @@ def pack(artifact: Artifact, model: Model, shipped: Shipped, request: Request) -
     folder = artifact.path.parent
     signature = str(model.source.get("signature") or "serving_default")
     (folder / "usage.py").write_text(_usage(artifact, model, request, signature), encoding="utf-8")
-    return Package(
-        name=request.name or "model",
-        server="TensorFlow",
-        title="A package for TensorFlow",
-        target=artifact.target,
-        precision=artifact.precision,
-        file=artifact.path.name,
-        inputs=model.inputs,
-        outputs=model.outputs,
-        shipped=shipped,
-        request=request,
+    return Package.on_device(
+        "TensorFlow",
+        artifact,
+        model,
+        shipped,
+        request,
         runs=Device("on_tensorflow", {"signature": signature}),
         requires=("tensorflow", "numpy"),
         readme=Readme(

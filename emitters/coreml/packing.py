@@ -53,17 +53,14 @@ def pack(artifact: Artifact, model: Model, shipped: Shipped, request: Request) -
     artifact.later.write += [folder / result, folder.parents[1] / result]
     labels = {spec.name: spec.labels for spec in model.outputs}
     outputs = [replace(p.spec, labels=labels.get(p.spec.name)) for p in ports["outputs"]]
-    decided = Package(
-        name=request.name or "model",
-        server="Core ML",
-        title="A package for Core ML",
-        target=artifact.target,
-        precision=artifact.precision,
-        file=artifact.path.name,
+    decided = Package.on_device(
+        "Core ML",
+        artifact,
+        model,
+        _as_taken(shipped, ports["inputs"]),
+        request,
         inputs=[_spec(port) for port in ports["inputs"]],
         outputs=outputs,
-        shipped=_as_taken(shipped, ports["inputs"]),
-        request=request,
         runs=Device(
             "on_coreml",
             {

@@ -59,17 +59,12 @@ def pack(artifact: Artifact, model: Model, shipped: Shipped, request: Request) -
         ("usage.py", "how it is run"),
     ]
     shape = _shape(model, 0, request) if model.inputs else "()"
-    return Package(
-        name=request.name or "model",
-        server="Keras",
-        title="A package for Keras",
-        target=artifact.target,
-        precision=artifact.precision,
-        file=artifact.path.name,
-        inputs=model.inputs,
-        outputs=model.outputs,
-        shipped=shipped,
-        request=request,
+    return Package.on_device(
+        "Keras",
+        artifact,
+        model,
+        shipped,
+        request,
         runs=Device("on_keras"),
         requires=("keras", "h5py", "tensorflow", "numpy"),
         readme=Readme(_INSTALL, "", _LOAD.format(shape=shape), _UNLOAD, _SCALE, _TLS, files),

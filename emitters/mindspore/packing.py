@@ -30,17 +30,12 @@ def pack(artifact: Artifact, model: Model, shipped: Shipped, request: Request) -
     Raises:
         OSError: The folder can't be written.
     """
-    return Package(
-        name=request.name or "model",
-        server="MindSpore Lite",
-        title="A package for MindSpore Lite",
-        target=artifact.target,
-        precision=artifact.precision,
-        file=artifact.path.name,
-        inputs=model.inputs,
-        outputs=model.outputs,
-        shipped=shipped,
-        request=request,
+    return Package.on_device(
+        "MindSpore Lite",
+        artifact,
+        model,
+        shipped,
+        request,
         runs=Device("on_mindspore"),
         requires=("numpy",),
         readme=Readme(_INSTALL, "", _LOAD, _UNLOAD, _SCALE, _TLS, [(USAGE.name, "how it is run")]),

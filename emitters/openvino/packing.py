@@ -36,17 +36,12 @@ def pack(artifact: Artifact, model: Model, shipped: Shipped, request: Request) -
     folder = artifact.path.parent
     (folder / "usage.py").write_text(usage.snippet(model, artifact.path.name), encoding="utf-8")
     files = [("model.bin", "the weights"), ("usage.py", "code for Python")]
-    return Package(
-        name=request.name or "model",
-        server="OpenVINO",
-        title="A package for OpenVINO",
-        target=artifact.target,
-        precision=artifact.precision,
-        file=artifact.path.name,
-        inputs=model.inputs,
-        outputs=model.outputs,
-        shipped=shipped,
-        request=request,
+    return Package.on_device(
+        "OpenVINO",
+        artifact,
+        model,
+        shipped,
+        request,
         runs=Device("on_openvino"),
         requires=("openvino", "numpy"),
         readme=Readme(_INSTALL, "", _LOAD, _UNLOAD, _SCALE, _TLS, files),

@@ -34,17 +34,12 @@ def pack(artifact: Artifact, model: Model, shipped: Shipped, request: Request) -
         OSError: The folder can't be written.
     """
     files = [("required_operators.config", "the operators that a minimal build needs")]
-    return Package(
-        name=request.name or "model",
-        server="ONNX Runtime",
-        title="A package for ONNX Runtime",
-        target=artifact.target,
-        precision=artifact.precision,
-        file=artifact.path.name,
-        inputs=model.inputs,
-        outputs=model.outputs,
-        shipped=shipped,
-        request=request,
+    return Package.on_device(
+        "ONNX Runtime",
+        artifact,
+        model,
+        shipped,
+        request,
         runs=Device("on_onnxruntime"),
         requires=("onnxruntime", "numpy"),
         readme=Readme(_INSTALL, "", _LOAD, _UNLOAD, _SCALE, _TLS, files),

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from converter.check.shipping import Shipped
-from converter.ir.model import TensorSpec
+from converter.ir.model import Model, TensorSpec
 from converter.options.request import Request
 from converter.preparation.declared import tops_of
+from converter.protocols.emitter import Artifact
 from emitters.packaging.facts import Device, Wire
 from emitters.packaging.photos import preparation_of
 from emitters.packaging.readme import Readme, curl, write_readme
@@ -66,6 +67,35 @@ class Package:
     wider: Collection[str] = ()
     labels: Mapping[str, str] | None = None
     more: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def on_device(
+        cls,
+        runtime: str,
+        artifact: Artifact,
+        model: Model,
+        shipped: Shipped,
+        request: Request,
+        **more: Any,
+    ) -> Package:
+        """A package around an artifact that a device's runtime runs.
+
+        Args:
+            runtime: What runs it, by name.
+            artifact, model, shipped, request: Whose name, file, inputs and outputs it has.
+            **more: Other attributes, and those that aren't the model's.
+        """
+        own: dict[str, Any] = {
+            "name": request.name or "model",
+            "server": runtime,
+            "title": f"A package for {runtime}",
+            "target": artifact.target,
+            "precision": artifact.precision,
+            "file": artifact.path.name,
+            "inputs": model.inputs,
+            "outputs": model.outputs,
+        }
+        return cls(**{**own, "shipped": shipped, "request": request, **more})
 
     def write(self, folder: Path) -> list[str]:
         """Writes it into ``folder``; gives lines on what was decided.

@@ -63,17 +63,12 @@ def pack(artifact: Artifact, model: Model, shipped: Shipped, request: Request) -
         ("model.safetensors", "its weights"),
         ("usage.py", "how it is run"),
     ]
-    return Package(
-        name=request.name or "model",
-        server="PyTorch",
-        title="A package for PyTorch",
-        target=artifact.target,
-        precision=artifact.precision,
-        file=artifact.path.name,
-        inputs=model.inputs,
-        outputs=model.outputs,
-        shipped=shipped,
-        request=request,
+    return Package.on_device(
+        "PyTorch",
+        artifact,
+        model,
+        shipped,
+        request,
         runs=Device("on_pytorch"),
         requires=("torch", "numpy"),
         readme=Readme(_INSTALL, "", _LOAD.format(shape=shape), _UNLOAD, _SCALE, _TLS, files),

@@ -41,17 +41,15 @@ def pack(artifact: Artifact, model: Model, shipped: Shipped, request: Request) -
     inputs, outputs = declared(artifact.path)
     usage = [("usage.py", "code for Python"), ("usage.kt", "code for Android")]
     files = [(text, name) for name, text in usage if (folder / name).is_file()]
-    return Package(
-        name=request.name or "model",
-        server="LiteRT",
+    return Package.on_device(
+        "LiteRT",
+        artifact,
+        model,
+        shipped,
+        request,
         title="A package for LiteRT (TensorFlow Lite)",
-        target=artifact.target,
-        precision=artifact.precision,
-        file=artifact.path.name,
         inputs=inputs,
         outputs=_labelled(outputs, model),
-        shipped=shipped,
-        request=request,
         runs=Device("on_litert", {"signature": SIGNATURE}),
         requires=("ai-edge-litert", "numpy"),
         readme=Readme(_INSTALL, "", _LOAD, _UNLOAD, _SCALE, _TLS, [(n, t) for t, n in files]),

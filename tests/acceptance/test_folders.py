@@ -143,7 +143,7 @@ def test_the_help_shows_the_usual_options_and_help_all_the_others() -> None:
     assert "--precision" in usual and "--version-policy" not in usual
     assert "--version-policy" in everything
     words = " ".join(everything.split())  # a default stands at the end, where there is one
-    assert "Colour order. [rgb]" in words and "from the input's shape. [" not in words
+    assert "The order of colours. [rgb]" in words and "from the input's shape. [" not in words
     assert "--image-std" in usual
     whole = re.sub(r"-\n +", "-", usual)  # a line may end at a hyphen
     for value in ("tensorrt-rtx", "int16x8", "triton", "top5"):
