@@ -20,7 +20,7 @@ from converter.options.request import Request
 from converter.options.resolved import memory_limit
 from converter.options.values import require_known
 from converter.pipeline.cache import Cache
-from converter.pipeline.folders import Found, find_artifact
+from converter.pipeline.folders import IN_GRAPH, Found, find_artifact
 from converter.pipeline.plan import Step
 from converter.pipeline.reads import require_files
 from converter.pipeline.run import Listener, Silent
@@ -200,7 +200,10 @@ def opened(
         raise UsageError(f"there is no {artifact}")
     alone = source == artifact
     source = str(found.path) if alone else source
-    with working(source, found.options(source, options), alone=alone) as work:
+    asked = found.options(source, options)
+    if alone and asked.get("prepare") == "graph":  # that is in the file already
+        asked = {name: value for name, value in asked.items() if name not in IN_GRAPH}
+    with working(source, asked, alone=alone) as work:
         session, samples = _open_artifact(found, work, options.get("dims", {}))
         try:
             yield work, session, samples

@@ -23,6 +23,9 @@ _DEPTH = 4
 
 _OF_SOURCE = ("kwargs", *group("Source"))
 _DECLARED = ("preparation", "answer")
+IN_GRAPH = ("prepare", "to", *_DECLARED)
+"""Options of an artifact that has them in its graph."""
+
 _GROUPS = ("Samples", "Checks", "Latency")
 _OF_SAMPLES = ("labels", "samples_pattern", "samples_limit", "metric", "max_drop")
 _NOT_RECORDED = {

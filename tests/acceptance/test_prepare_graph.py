@@ -104,6 +104,12 @@ def test_an_artifact_is_checked_again_from_pictures(made: Path) -> None:
     assert "cosine" in said.err
 
 
+@pytest.mark.parametrize("file", ["any/onnx/int8", "one/tflite/fp32"])
+def test_an_artifact_is_measured_by_itself(made: Path, file: str) -> None:
+    said = typed(f"bench {file} --bench-seconds 0.05", made)
+    assert "p50 ms" in said.out
+
+
 def test_what_is_where_is_told(made: Path) -> None:
     for out, size, resize in (("any", (None, None), None), ("one", (16, 16), 20)):
         manifest = json.loads((made / out / "manifest.json").read_text())
