@@ -34,7 +34,7 @@ GENERATED = {
 
 def texts() -> Iterator[tuple[str, str]]:
     """Where people read, and what they read there."""
-    for path in (*map(ROOT.joinpath, ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
+    for path in (*map(ROOT.joinpath, ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md")),
                  *sorted((ROOT / "docs").rglob("*.md"))):  # fmt: skip
         name = path.relative_to(ROOT).as_posix()
         if path.name == "style.md" or name.startswith("docs/servers/"):
