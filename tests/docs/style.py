@@ -34,8 +34,8 @@ GENERATED = {
 
 def texts() -> Iterator[tuple[str, str]]:
     """Where people read, and what they read there."""
-    for path in (*map(ROOT.joinpath, ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md")),
-                 *sorted((ROOT / "docs").rglob("*.md"))):  # fmt: skip
+    top = (ROOT / f"{name}.md" for name in ("README", "ARCHITECTURE", "CONTRIBUTING", "SECURITY"))
+    for path in (*top, *sorted((ROOT / "docs").rglob("*.md"))):
         name = path.relative_to(ROOT).as_posix()
         if path.name == "style.md" or name.startswith("docs/servers/"):
             continue
