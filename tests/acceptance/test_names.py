@@ -175,6 +175,8 @@ PRINTS = {
     "converter/cli/options.py": "help", "converter/cli/completion.py": "a script of ours",
     "converter/cli/reference.py": "a page of ours", "converter/cli/keywords.py": "a module of ours",
     "converter/serving/generator.py": "JSON for its parent",
+    "emitters/mindspore/child/usage.py": "JSON, which is ASCII, for its parent",
+    "emitters/packaging/script/on_mindspore.py": "JSON for its child",
     "zoo/page.py": "rows of a page of ours", "converter/text/screen.py": "the classes themselves",
 }  # fmt: skip
 """Modules that may go around what makes names printable, and what they print."""
