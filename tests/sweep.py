@@ -72,10 +72,11 @@ def asked(request: pytest.FixtureRequest, parameter: str) -> list[str]:
     return sorted({value for value in found if isinstance(value, str)})
 
 
-def at_least(floor: int) -> float:
-    """How many of a share pass where ``floor`` of all do, less four standard deviations of what
-    chance picks (a binomial distribution's, at most the square root)."""
-    return floor if SHARE == 1 else floor / SHARE - 4 * math.sqrt(floor / SHARE)
+def at_least(floor: int, share: int = 1) -> float:
+    """How many of a share pass where ``floor`` of one case in ``share`` do, less four standard
+    deviations of what chance picks (a binomial distribution's, at most the square root)."""
+    expected = floor * share / max(share, SHARE)
+    return floor if SHARE == 1 else expected - 4 * math.sqrt(expected)
 
 
 def piece(start: int, stop: int) -> str:

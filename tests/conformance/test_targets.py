@@ -60,7 +60,7 @@ def _nothing_is_wrong(
     failed = [show.line(o, verbose=True) for o in done.outcomes if o.state in wrong]
     assert not failed, "\n".join([f"{len(failed)} cases failed", *failed[:20]])
     found = counts(done.outcomes)
-    least = sweep.at_least(floor * share if sweep.SHARE > 1 else floor)
+    least = sweep.at_least(floor, share)
     assert found["passed"] + found["built"] >= least, dict(found)
 
 
