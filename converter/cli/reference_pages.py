@@ -58,7 +58,7 @@ def pages() -> dict[str, str]:
 
 def _command(name: str, command: click.Command, level: int = 1) -> Iterator[str]:
     """A command's heading, usage, help and options; then its own commands."""
-    context = click.Context(command, info_name=name)
+    context = click.Context(command, info_name=name, **cli.context_settings)
     yield f"{'#' * level} {name}\n"
     for paragraph in inspect.cleandoc(command.help or "").split("\n\n"):
         if paragraph.startswith("\b\n"):

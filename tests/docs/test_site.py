@@ -64,12 +64,16 @@ def wrong_in(line: str) -> str:
     command: click.Command | None = cli
     while isinstance(command, click.Group):
         name = words.pop(0)
-        command = command.get_command(click.Context(command), name)
+        command = command.get_command(
+            click.Context(command, help_option_names=["-h", "--help"]), name
+        )
         if command is None:
             return f"there is no {name}"
     assert command is not None
     try:
-        command.make_parser(click.Context(command)).parse_args(words)
+        command.make_parser(click.Context(command, help_option_names=["-h", "--help"])).parse_args(
+            words
+        )
     except click.NoSuchOption as error:
         return error.message
     except click.UsageError:  # a text names an option without its value
