@@ -236,9 +236,7 @@ class _Cells:
                 try:
                     whole = Whole(task.part.model, task.part.request)
                     report = write_outcome([outcome], item.staging, whole)
-                except (
-                    Exception
-                ) as failure:  # a bug of ours doesn't keep the others from their turn
+                except Exception as failure:  # even a bug of ours: the others have their turn
                     error = failure
         del self._open[task.name]
         known = self._cache.recall(task.kind) or _AT_LEAST  # of a run that did more of it itself
