@@ -217,9 +217,9 @@ beside float32's for that target. LiteRT's interpreter by itself holds the weigh
 604 MB file in float32 1,178 MB: the file's, and those that XNNPACK packs of them). A large file
 whose sizes are all fixed is checked as a compiled model, whose packed weights lie in a file
 (672 MB, and the same numbers). These files have a free batch: compiled models crash there
-(LiteRT 2.3). Palettized weights are clustered twice, once by how much each counts on the samples,
-and the better of both is kept; ONNX Runtime looks up every weight when it opens such a file, and
-holds the results.
+(LiteRT 2.3). Most of the time of palettized weights goes to making their tables (k-means) and to
+finding each weight's place; ONNX Runtime looks up every weight when it opens such a file, and holds
+the results.
 """),
 }  # fmt: skip
 """By the names on the command line, in the page's order."""
