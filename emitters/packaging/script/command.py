@@ -8,21 +8,41 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from emitters.packaging.script.gates import Comparison
 from emitters.packaging.script.stored import FACTS, arrays, shown
 
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+    from typing import Protocol
+
+    class Running(Protocol):
+        """What runs a package's samples. A module of the package's runtime has it as ``Runner``."""
+
+        def options(self, facts: Mapping[str, Any], arguments: list[str]) -> Any:
+            """What the command line says."""
+
+        def opened(
+            self, folder: Path, facts: Mapping[str, Any], options: Any
+        ) -> AbstractContextManager[Any]:
+            """Gives what runs a sample: a function from arrays to arrays, by name.
+
+            Args:
+                folder: The package's.
+                facts: What ``modelyard.json`` says.
+                options: What :meth:`options` gave.
+            """
+
+
 GOOD, MISSED, UNKNOWN = 0, 1, 2
 
 
-def main(runner: Any, arguments: list[str]) -> int:
+def main(runner: Running, arguments: list[str]) -> int:
     """Runs the samples and compares what comes out.
 
     Args:
-        runner: ``options(facts, arguments)`` and ``opened(folder, facts, options)``, a context
-            manager that gives a function from arrays to arrays by name; ``finished`` where
-            something is to be written.
+        runner: What runs them; has ``finished`` too where it writes what came of it.
         arguments: Of the command line.
 
     Returns:
