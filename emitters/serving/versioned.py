@@ -114,7 +114,7 @@ class VersionedServer(Server):
 
         Args:
             served: What is served.
-            path: The package's folder, in which the version's folder is made already.
+            path: The package's folder; the one for the artifact is made already.
             model: What the artifact was made of.
         """
 

@@ -25,10 +25,15 @@ def _share(runs: int, workers: int) -> List[int]:
 def measure(
     call: Callable[[], object], runs: int, concurrency: int
 ) -> Dict[str, Union[int, List[int]]]:
-    """Call `runs` times in all, from `concurrency` threads.
+    """Call something repeatedly.
 
-    Returns {"ns": duration of each call, "total_ns": wall time of the whole}. Raises what `call`
-    raises.
+    Returns {"ns": duration of each call, "total_ns": wall time of the whole}, in nanoseconds.
+    Raises what `call` raises.
+
+    Args:
+        call: What is measured.
+        runs: How many calls in all.
+        concurrency: How many threads call.
     """
     if concurrency <= 1:
         start = time.perf_counter_ns()

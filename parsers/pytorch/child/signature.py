@@ -279,6 +279,11 @@ def plan_inputs(
     A dotted name addresses a key of a dict parameter; all inputs form one dict if forward takes
     just that. Raises usage for duplicate names, for inputs without a place and for parameters
     without an input.
+
+    Args:
+        function: forward.
+        names: Of the inputs, in order.
+        constants: Values of further parameters, by name.
     """
     parameters = parameters_of(function)
     if len(set(names)) != len(names):

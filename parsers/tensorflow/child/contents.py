@@ -141,6 +141,12 @@ def refuse(used: Sequence[Used], functions: Iterable[str], trust: bool, what: st
     have no meaning in ONNX. Either way all of both are listed.
 
     `functions` are the graph's own: a node whose operator is the name of one calls it.
+
+    Args:
+        used: The nodes that outputs depend on.
+        functions: Names of the graph's own: a node whose operator is the name of one calls it.
+        trust: Whether the user said that operators that act on the machine may run.
+        what: The file, for messages.
     """
     calls = {name for name in functions if not _is_registered(name)}
     nodes = [item for item in used if item.node.op not in calls]

@@ -27,10 +27,14 @@ _VALUE = "VARIABLE_VALUE"
 def stored(
     graph: Graph, objects: Any, reader: Any, what: str
 ) -> dict[str, tf_restore.CheckpointTensor]:
-    """What each variable's node has in the checkpoint, where a function captures it.
+    """What each variable's node has in the checkpoint, where a function captures it. Raises usage
+    where the checkpoint's own list of objects is damaged.
 
-    `objects` is the file's SavedObjectGraph; `reader` is None where there is no checkpoint. Raises
-    usage where the checkpoint's own list of objects is damaged.
+    Args:
+        graph: The file's.
+        objects: The file's SavedObjectGraph.
+        reader: Of the checkpoint; None where there is none.
+        what: The file, for messages.
     """
     if reader is None or not reader.has_tensor(_GRAPH):
         return {}

@@ -109,9 +109,14 @@ def open_checkpoint(prefix: Path, what: str) -> Any:
 def values(
     nodes: Iterable[Any], stored: Mapping[str, CheckpointTensor], reader: Any, what: str
 ) -> dict[str, Any]:
-    """A tf.Variable (a tensor for a reference variable) by node for each variable.
+    """A tf.Variable (a tensor for a reference variable) by node for each variable. Raises usage
+    with all that the checkpoint lacks.
 
-    `reader` is None where there is no checkpoint. Raises usage with all that it lacks.
+    Args:
+        nodes: The variables' nodes.
+        stored: What they have in the checkpoint, by node; others have their own names there.
+        reader: Of the checkpoint; None where there is none.
+        what: The file, for messages.
     """
     import tensorflow as tf
 
@@ -134,7 +139,13 @@ def values(
 
 
 def read(reader: Any, key: str, what: str) -> Any:
-    """A checkpoint's tensor. Raises usage where it can't be read."""
+    """A checkpoint's tensor. Raises usage where it can't be read.
+
+    Args:
+        reader: Of the checkpoint.
+        key: The tensor's.
+        what: The file, for messages.
+    """
     try:
         return reader.get_tensor(key)
     # A file of it that is missing, cut short or damaged.

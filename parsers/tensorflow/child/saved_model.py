@@ -37,6 +37,11 @@ def open_folder(folder: Path, signature: str | None, trust: bool) -> Opened:
 
     Raises usage where the signature isn't there or isn't the only one, unsupported and untrusted
     as tf_contents does.
+
+    Args:
+        folder: The SavedModel.
+        signature: Its name; None: the only one.
+        trust: Whether the user said that operators that act on the machine may run.
     """
     meta = _meta_graph(read(folder), folder.name)
     name = _chosen(meta, signature, folder.name)

@@ -13,7 +13,16 @@ if TYPE_CHECKING:
 
 
 def memory(make: Any, feeds: Mapping[str, Any], seconds: float) -> dict[str, Any]:
-    """{"phases", "arena"} of a runner that `make` opens; `arena` are bytes."""
+    """What a runner holds.
+
+    Args:
+        make: Opens the runner.
+        feeds: Arrays by input.
+        seconds: For how long it runs.
+
+    Returns:
+        `phases`; `arena`, in bytes.
+    """
     held: list[Runner] = []
 
     def opened() -> Any:
@@ -31,6 +40,13 @@ def profile(
     {"operators": [...], "tensors": [...]}.
 
     Each has `index`, `name` (its first output's), `op`, `inputs` (names), `delegated`.
+
+    Args:
+        runner: Runs the file in LiteRT's interpreter.
+        feeds: Arrays by input.
+        file: The file.
+        threads: How many run it; 0: LiteRT's own choice.
+        seconds: For how long it runs.
     """
     runner.run(feeds)
     names = {item["index"]: item["name"] for item in runner.interpreter.get_tensor_details()}

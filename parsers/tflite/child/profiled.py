@@ -35,6 +35,12 @@ def profile(file: str, feeds: Mapping[str, Any], threads: int, seconds: float) -
     Each event is (tag, index, delegated, us, inner): the operator's number in its graph, or in the
     delegate's piece of that; its own time; whether it ran in a body of another operator.
     Raises source where LiteRT fails, usage where its library isn't there or tells nothing.
+
+    Args:
+        file: The file.
+        feeds: Arrays by input.
+        threads: How many run it; 0: LiteRT's own choice.
+        seconds: For how long it runs.
     """
     with _Model(file, threads) as model:
         model.feed(feeds)
