@@ -231,11 +231,12 @@ class Context:
 
         Args:
             kind: Its class.
-            arguments: Of its constructor, by position; ``named`` those by name.
+            arguments: Of its constructor, by position.
             given: What it is called with.
             weights: Its tensors.
             hint: What to call it.
             output: What it gives; else the node's first output.
+            **named: Of its constructor, by name; None leaves one out.
         """
         unit = self.unit(kind, arguments, weights or {}, hint, named)
         self.emit(f"{UNIT}({', '.join(given)})", unit=unit, output=output)
