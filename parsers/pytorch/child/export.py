@@ -287,7 +287,6 @@ def translate(
         keeps_layers: Whether layers that do nothing in inference stay, as Dropout.
         **options: torch.onnx.export's.
     """
-
     table = translations.table()
     with ExitStack() as stack:
         if keeps_layers:
