@@ -278,7 +278,6 @@ def translate(
     **options: Any,
 ) -> Any:
     """The ONNX IR model of an exported program; `options` are torch.onnx.export's."""
-
     table = translations.table()
     with ExitStack() as stack:
         if keeps_layers:
