@@ -124,10 +124,11 @@ def convert(
         source: A path, ``FILE.py:CLASS``, ``zoo:NAME``, or a model that is alive in this process;
             or several as parts of one output, by name: each one of these, or a mapping of options
             with its ``source`` among them, which count more than ``options``.
-        listener: Told how it goes on.
-        progress: Whether that is shown; None for where somebody sees it.
-        **options: Fields of :class:`converter.options.request.Request`: the options of the
-            command line, ``-`` written ``_``.
+        listener: Called as the run goes on.
+        progress: Whether progress is shown on standard error; None for on a terminal and in a
+            notebook.
+        **options: Fields of :class:`converter.options.request.Request`: the options of the command
+            line, ``-`` written ``_``.
 
     Returns:
         Where they are, what the checks found, and the artifacts.
@@ -167,10 +168,13 @@ def run_recipe(
 
     Args:
         recipe: A file, or the name of one that comes with modelyard.
+        listener: Called as the run goes on.
+        progress: Whether progress is shown on standard error; None for on a terminal and in a
+            notebook.
         trust_recipe: Whether code and interpreters that it names may run.
         set: Its variables, by name; texts are read as ``--set`` reads them.
         document: Which recipe of a file of several YAML documents, counted from 1.
-        listener, progress, **options: As for :func:`convert`; options override the recipe's.
+        **options: As for :func:`convert`; they override the recipe's.
 
     Returns:
         As :func:`convert`.
@@ -214,13 +218,16 @@ def sweep(
     """Carries out a recipe with every combination of options, as ``modelyard sweep`` does.
 
     Args:
-        recipe, trust_recipe, set, document: As for :func:`run_recipe`.
+        recipe: A file, or the name of one that comes with modelyard.
         axes: Options and their values: ``{"to": ["onnx", "tflite"]}``.
         exclude: Combinations that are left out.
         want: What is needed: ``"p95<20ms size<10MB"``.
         against: An earlier output or sweep, to be compared with.
         again: Whether what an earlier run made is made again.
         watcher: Called with the progress.
+        trust_recipe: Whether code and interpreters that it names may run.
+        set: Its variables, by name; texts are read as ``--set`` reads them.
+        document: Which recipe of a file of several YAML documents, counted from 1.
         **options: As for :func:`convert`; ``out`` is the sweep's folder.
 
     Returns:
@@ -292,8 +299,12 @@ def check(
 
     Args:
         artifact: A file, or an output folder that holds one artifact.
-        source: The model; ``against`` is another name for it.
-        listener, progress, **options: As for :func:`convert`.
+        source: The model that the artifact came from.
+        against: Another name for ``source``; give one of them.
+        listener: Called as the run goes on.
+        progress: Whether progress is shown on standard error; None for on a terminal and in a
+            notebook.
+        **options: As for :func:`convert`.
 
     Returns:
         What was found, and each gate.
@@ -330,7 +341,10 @@ def bench(
     Args:
         artifact: A file, or an output folder that holds one artifact.
         against: A model or another artifact to measure in turns with it; None for neither.
-        listener, progress, **options: As for :func:`convert`.
+        listener: Called as the run goes on.
+        progress: Whether progress is shown on standard error; None for on a terminal and in a
+            notebook.
+        **options: As for :func:`convert`.
 
     Returns:
         Percentiles in milliseconds and samples a second, by batch and number of callers.
@@ -361,11 +375,14 @@ def check_server(
     """Holds a server's answers to the gates, as ``modelyard check --server`` does.
 
     Args:
-        what: A package, whose samples and expected outputs are sent; or the source, which then
-            runs here.
+        what: A package, whose samples and expected outputs are sent; or the source, which then runs
+            here.
         server: Its address: ``http://HOST:PORT``.
         protocol: What it speaks, where the address doesn't say.
-        listener, progress, **options: As for :func:`convert`.
+        listener: Called as the run goes on.
+        progress: Whether progress is shown on standard error; None for on a terminal and in a
+            notebook.
+        **options: As for :func:`convert`.
 
     Returns:
         What was found, and each gate.
@@ -403,14 +420,19 @@ def bench_server(
     """Measures a server under load, as ``modelyard bench --server`` does.
 
     Args:
-        what, server, protocol: As for :func:`check_server`.
-        rates: Requests a second of open loops; without any, closed loops of
-            ``bench_concurrency`` callers.
+        what: A package, whose samples are sent; or the source, which then runs here.
+        server: Its address: ``http://HOST:PORT``.
+        protocol: What it speaks, where the address doesn't say.
+        rates: Requests a second of open loops; without any, closed loops of ``bench_concurrency``
+            callers.
         requests: How many are sent at each point, whatever time that takes.
         p95: Milliseconds that the best point's p95 has to stay below.
         plot: A file to draw latency over throughput into.
         export: A load tool and a folder: the load is written for it, and nothing is measured.
-        listener, progress, **options: As for :func:`convert`.
+        listener: Called as the run goes on.
+        progress: Whether progress is shown on standard error; None for on a terminal and in a
+            notebook.
+        **options: As for :func:`convert`.
 
     Returns:
         Latencies, throughput and the server's own times at each load.
@@ -443,9 +465,13 @@ def diff(
     """Finds the earliest tensor at which two models part, as ``modelyard diff`` does.
 
     Args:
-        a, b: Models or artifacts.
+        a: A model or an artifact.
+        b: The model or artifact to compare ``a`` with.
         tolerance: How far apart values may be, as a share of the tensor's largest.
-        listener, progress, **options: As for :func:`convert`; ``out`` is a file for a page.
+        listener: Called as the run goes on.
+        progress: Whether progress is shown on standard error; None for on a terminal and in a
+            notebook.
+        **options: As for :func:`convert`; ``out`` is a file for a page.
 
     Returns:
         The tensors that differ, the earliest first.
@@ -479,7 +505,10 @@ def sensitivity(
 
     Args:
         source: As for :func:`convert`.
-        listener, progress, **options: As for :func:`convert`.
+        listener: Called as the run goes on.
+        progress: Whether progress is shown on standard error; None for on a terminal and in a
+            notebook.
+        **options: As for :func:`convert`.
 
     Returns:
         A row for each layer: what the outputs lose where it alone is lowered.
@@ -519,8 +548,12 @@ def split(
             neither, the places are shown.
         before: Share of the multiply-adds that the first part may have then.
         most: Tensors that may lead over.
-        device, cloud: The parts' targets.
-        listener, progress, **options: As for :func:`convert`; ``serve`` is of the second part.
+        device: The first part's target, as ``to`` names it.
+        cloud: The second part's target.
+        listener: Called as the run goes on.
+        progress: Whether progress is shown on standard error; None for on a terminal and in a
+            notebook.
+        **options: As for :func:`convert`; ``serve`` is of the second part.
 
     Returns:
         The places, or the two parts.

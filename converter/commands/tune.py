@@ -132,17 +132,18 @@ def tune(
         files: A folder of files, as users send them, where the server prepares files: they are sent
             in the place of the package's samples, and what prepares them is turned as well.
         dry_run: Measure nothing: what would be turned is in the result.
-        offline, agree: As for ``serve``.
+        offline: Whether nothing is downloaded.
+        agree: Asked before an environment or an image is downloaded.
         listener: Told how it goes on.
+
+    Returns:
+        The settings, what each trial gave, and whether the package was changed.
 
     Raises:
         UsageError: There is no such package, it can't be tuned, or its output was edited.
         DependencyError: Optuna isn't there, or what the server needs.
         GateError: The package answers wrong as it is.
         MachineError: The server didn't start.
-
-    Returns:
-        The settings, what each trial gave, and whether the package was changed.
 
     Example:
         >>> modelyard.tune("build/net", p95=20, minutes=5)

@@ -237,7 +237,8 @@ class WorkerSession:
     Args:
         call: Asks the process: :meth:`Worker.call`.
         workdir: Where the arrays go.
-        inputs, outputs: The model's.
+        inputs: The model's inputs, in order.
+        outputs: The model's outputs, in order.
         runtime: ``name``, ``version``, ``mode``, ``device``.
         threads: Inside one inference; None for the framework's default.
     """
