@@ -192,7 +192,15 @@ class Context:
 
     def emit(self, text: str, strength: int = ATOM, *, unit: Unit | None = None,
              output: Value | None = None, hint: str = "") -> None:  # fmt: skip
-        """A statement that gives the node's first output, or another value."""
+        """A statement that gives one value.
+
+        Args:
+            text: The expression, with places for values.
+            strength: How tightly the expression holds together.
+            unit: The module that the statement calls; None: no module.
+            output: The value; None: the node's first output.
+            hint: What to call the value's variable; empty: after the operator.
+        """
         self._add(text, [output or self.node.outputs[0]], strength, "", unit, hint)
 
     def emit_many(self, text: str, targets: str | None = None, unit: Unit | None = None) -> None:
