@@ -7,35 +7,32 @@ import statistics
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from emitters.packaging.script.gates import Comparison
 from emitters.packaging.script.stored import FACTS, arrays, shown
 
-if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-    from typing import Protocol
-
-    class Running(Protocol):
-        """What runs a package's samples. A module of the package's runtime has it as ``Runner``."""
-
-        def options(self, facts: Mapping[str, Any], arguments: list[str]) -> Any:
-            """What the command line says."""
-
-        def opened(
-            self, folder: Path, facts: Mapping[str, Any], options: Any
-        ) -> AbstractContextManager[Any]:
-            """Gives what runs a sample: a function from arrays to arrays, by name.
-
-            Args:
-                folder: The package's.
-                facts: What ``modelyard.json`` says.
-                options: What :meth:`options` gave.
-            """
-
-
 GOOD, MISSED, UNKNOWN = 0, 1, 2
+
+
+class Running(Protocol):
+    """What runs the samples: an artifact's runtime, or requests to its server."""
+
+    def options(self, facts: Mapping[str, Any], arguments: list[str]) -> Any:
+        """What the command line says."""
+
+    def opened(
+        self, folder: Path, facts: Mapping[str, Any], options: Any
+    ) -> AbstractContextManager[Any]:
+        """Gives what runs a sample: a function from arrays to arrays, by name.
+
+        Args:
+            folder: The package's.
+            facts: What ``modelyard.json`` says.
+            options: What :meth:`options` gave.
+        """
 
 
 def main(runner: Running, arguments: list[str]) -> int:
