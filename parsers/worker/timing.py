@@ -25,15 +25,15 @@ def _share(runs: int, workers: int) -> List[int]:
 def measure(
     call: Callable[[], object], runs: int, concurrency: int
 ) -> Dict[str, Union[int, List[int]]]:
-    """Call something repeatedly.
-
-    Returns {"ns": duration of each call, "total_ns": wall time of the whole}, in nanoseconds.
-    Raises what `call` raises.
+    """Call something repeatedly, from several threads. Raises what it raises.
 
     Args:
         call: What is measured.
         runs: How many calls in all.
         concurrency: How many threads call.
+
+    Returns:
+        ``ns``: how long each call took, in nanoseconds; ``total_ns``: wall time of the whole.
     """
     if concurrency <= 1:
         start = time.perf_counter_ns()

@@ -125,13 +125,16 @@ def _class(task: hf_tasks.Task, config: Any, trust: bool) -> Any:
 
 
 def load(folder: Path, task: hf_tasks.Task, config: Any, trust: bool) -> tuple[Any, dict[str, Any]]:
-    """The model in float32, and transformers' account of its weights' keys. Raises source.
+    """The model in float32, and transformers' account of its weights' keys.
 
     Args:
         folder: The model's.
         task: What it is loaded for.
         config: transformers' configuration of it.
         trust: Whether code that the folder brings may run.
+
+    Raises:
+        WorkerError: ``source`` where the folder can't be loaded.
     """
     made = _class(task, config, trust)
     for path in sorted(folder.glob("*.safetensors")):
@@ -216,13 +219,16 @@ def needed(model: Any, module: Any, missing: Sequence[str], example: Sequence[An
 
 
 def refuse_missing(keys: Sequence[str], name: str, task: str, fitting: Sequence[str]) -> None:
-    """Raise source for weights that the folder lacks.
+    """Refuses weights that the folder lacks.
 
     Args:
         keys: The weights' names; nothing is raised where there are none.
         name: The model's class.
         task: What it was loaded for.
         fitting: Tasks that models of this type do.
+
+    Raises:
+        WorkerError: ``source``, with the first of them as details.
     """
     if keys:
         raise WorkerError(

@@ -451,12 +451,14 @@ def _folding(ahead: Ahead) -> Iterator[None]:
 def why_untranslated(program: Any, opset: int, error: Exception) -> list[str]:
     """The operators that have no translation, or else what the exporter said.
 
-    Raises a refusal of one of our translations as it is: no other exporter would do better.
-
     Args:
         program: What torch.export gave.
         opset: The ONNX version that was asked for.
         error: What the exporter raised.
+
+    Raises:
+        WorkerError: A refusal of one of our translations, as it is: no other exporter would do
+            better.
     """
     refused = next((e for e in export_errors.chain(error) if isinstance(e, WorkerError)), None)
     if refused is not None:
@@ -529,15 +531,16 @@ def write(
 ) -> dict[str, Any]:
     """Name what is in an IR model and write the file.
 
-    Returns out, external, inputs, outputs, warnings, and the sha256 of weights by name, as far as
-    it is known.
-
     Args:
         model: The IR model, whose names are changed.
         specs: The inputs.
         inner: What our wrappers add to the names of the user's modules.
         out: The file.
         request: What was asked for; None: defaults.
+
+    Returns:
+        ``out``, ``external``, ``inputs``, ``outputs``, ``warnings``, and the ``sha256`` of weights
+        by name, as far as it is known.
     """
     from ...worker import onnx_file
     from . import node_names

@@ -176,13 +176,15 @@ def final_names(
 ) -> tuple[list[str], list[str]]:
     """Output names after the user's own override those produced, and warnings.
 
-    An output that is called like an input gets `_out` appended: ONNX has one name space. Raises
-    usage when the user's names are not as many as the outputs, or are taken.
+    An output that is called like an input gets `_out` appended: ONNX has one name space.
 
     Args:
         produced: What forward's outputs are called.
         asked: The user's own names; None: as produced.
         inputs: Names that are taken.
+
+    Raises:
+        WorkerError: ``usage`` where the user's names are not as many as the outputs, or are taken.
     """
     if asked:
         if len(asked) != len(produced):

@@ -203,8 +203,7 @@ def require_same(
     """The probes for which the traced module gives what the model did.
 
     Left out are those for which rounding decides: the model itself gives something else for an
-    input that differs in its last places alone. Raises unsupported where the two differ, or no
-    probe says anything.
+    input that differs in its last places alone.
 
     Args:
         flat: The model.
@@ -212,6 +211,9 @@ def require_same(
         probes: What the model gave, for each input.
         example: The one that it was traced with.
         noted: The lines at which the tracer saw a value leave a tensor.
+
+    Raises:
+        WorkerError: ``unsupported`` where the two differ, or no probe says anything.
     """
     judged = []
     for probe in probes:

@@ -218,12 +218,15 @@ def _find_attribute(
 
 
 def find(source: str, search_paths: Sequence[str], is_model: Callable[[Any], bool]) -> Any:
-    """Import the user's code and return the object. Raises usage, dependency or source errors.
+    """Import the user's code and return the object.
 
     Args:
         source: `FILE.py:NAME` or `package.module:NAME`.
         search_paths: Folders that modules are looked for in.
         is_model: Tells which objects of a module to offer when the name is not there.
+
+    Raises:
+        WorkerError: ``usage``, ``dependency`` or ``source``.
     """
     place, attribute = split(source)
     is_file = place.endswith(".py") or "/" in place or "\\" in place

@@ -130,12 +130,15 @@ def in_order(
     feeds: Mapping[str, torch.Tensor],
     dtypes: Mapping[str, str] | None = None,
 ) -> list[torch.Tensor]:
-    """Feeds in order. Raises usage if any lacks.
+    """Feeds in order.
 
     Args:
         names: The order.
         feeds: Tensors by name.
         dtypes: The inputs' types by name: what is bfloat16 is cast.
+
+    Raises:
+        WorkerError: ``usage`` where one lacks.
     """
     missing = [name for name in names if name not in feeds]
     if missing:

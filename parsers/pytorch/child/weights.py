@@ -131,13 +131,16 @@ def require_small_header(path: Path, kind: Literal["usage", "source"]) -> None:
 
 
 def read(path: Path, trust: bool, module_name: str, mapped: bool = False) -> Any:
-    """The content of a weights file. Raises usage, dependency or untrusted errors.
+    """The content of a weights file.
 
     Args:
         path: The file.
         trust: Whether the user said that a pickle's code may run.
         module_name: Where a trusted pickle finds classes that it knows from `__main__`.
         mapped: Whether tensors are read from the file only when they are first looked at.
+
+    Raises:
+        WorkerError: ``usage``, ``dependency`` or ``untrusted``.
     """
     if not path.is_file():
         raise WorkerError("usage", f"there is no weights file {path}")
@@ -266,12 +269,15 @@ def _choose(own: Tensors, found: list[Candidate]) -> Match:
 
 
 def select(content: Any, own: Tensors, key: str | None) -> Match:
-    """The part of a checkpoint that fits a model. Raises usage.
+    """The part of a checkpoint that fits a model.
 
     Args:
         content: What the file holds.
         own: The model's state_dict.
         key: Leads to the part; None: it is searched for.
+
+    Raises:
+        WorkerError: ``usage`` where there is none.
     """
     if key:
         found = [c for c in candidates(follow(content, key), key, 0) if c.path == key]
@@ -342,14 +348,17 @@ def _apply(model: torch.nn.Module, match: Match, path: Path, meta: bool) -> None
 def load_into(model: torch.nn.Module, path: Path, key: str | None, trust: bool) -> tuple[str, str]:
     """Load a weights file into a model.
 
-    Returns the key within the file and the prefix that was dropped, both empty if none. Raises
-    usage with every difference as a detail, dependency, or untrusted.
-
     Args:
         model: Takes the weights.
         path: The file.
         key: Leads to the weights within the file; None: they are searched for.
         trust: Whether the user said that a pickle's code may run.
+
+    Returns:
+        The key within the file and the prefix that was dropped; both empty if none.
+
+    Raises:
+        WorkerError: ``usage`` with every difference as a detail; ``dependency`` or ``untrusted``.
     """
     # Parameters on the meta device have no storage to copy into.
     meta = any(p.is_meta for p in model.parameters())

@@ -44,13 +44,19 @@ _OPTION = re.compile(r"Option '(\w+)' not in")
 
 
 def write(model: Any, takes: Takes, out: str, opset: int) -> List[Gives]:
-    """Write a model to a file; returns its outputs. Raises unsupported, naming the estimator.
+    """Write a model to a file.
 
     Args:
         model: The fitted estimator.
         takes: Its inputs.
         out: The file.
         opset: The ONNX version of the file.
+
+    Returns:
+        The file's outputs.
+
+    Raises:
+        WorkerError: ``unsupported``, which names the estimator.
     """
     _register(model)
     given = _given(takes)

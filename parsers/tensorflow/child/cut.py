@@ -75,12 +75,15 @@ class Cut:
     def opened(
         self, kind: str, stored: Mapping[str, tf_restore.CheckpointTensor], reader: Any
     ) -> Opened:
-        """The function, with the variables' values. Raises usage where some have none.
+        """The function, with the variables' values.
 
         Args:
             kind: What the file is.
             stored: What variables have in the checkpoint, by node.
             reader: Of the checkpoint; None where there is none.
+
+        Raises:
+            WorkerError: ``usage`` where some have none.
         """
         outputs = [name for _, name in self._outputs]
         graph = self._flat(outputs)

@@ -229,14 +229,16 @@ def function_of(
     outputs: Sequence[str],
     values: Mapping[str, Any],
 ) -> Callable[..., Sequence[Any]]:
-    """A function from tensors of a graph to others. Raises source where TensorFlow can't build the
-    graph.
+    """A function from tensors of a graph to others.
 
     Args:
         part: The GraphDef.
         inputs: The tensors that it takes.
         outputs: The tensors that it gives.
         values: Variables and constants by the tensor they stand for.
+
+    Raises:
+        WorkerError: ``source`` where TensorFlow can't build the graph.
     """
     import tensorflow as tf
 

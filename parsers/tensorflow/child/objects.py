@@ -27,14 +27,16 @@ _VALUE = "VARIABLE_VALUE"
 def stored(
     graph: Graph, objects: Any, reader: Any, what: str
 ) -> dict[str, tf_restore.CheckpointTensor]:
-    """What each variable's node has in the checkpoint, where a function captures it. Raises usage
-    where the checkpoint's own list of objects is damaged.
+    """What each variable's node has in the checkpoint, where a function captures it.
 
     Args:
         graph: The file's.
         objects: The file's SavedObjectGraph.
         reader: Of the checkpoint; None where there is none.
         what: The file, for messages.
+
+    Raises:
+        WorkerError: ``usage`` where the checkpoint's own list of objects is damaged.
     """
     if reader is None or not reader.has_tensor(_GRAPH):
         return {}

@@ -109,14 +109,16 @@ def open_checkpoint(prefix: Path, what: str) -> Any:
 def values(
     nodes: Iterable[Any], stored: Mapping[str, CheckpointTensor], reader: Any, what: str
 ) -> dict[str, Any]:
-    """A tf.Variable (a tensor for a reference variable) by node for each variable. Raises usage
-    with all that the checkpoint lacks.
+    """A tf.Variable (a tensor for a reference variable) by node for each variable.
 
     Args:
         nodes: The variables' nodes.
         stored: What they have in the checkpoint, by node; others have their own names there.
         reader: Of the checkpoint; None where there is none.
         what: The file, for messages.
+
+    Raises:
+        WorkerError: ``usage`` with all that the checkpoint lacks.
     """
     import tensorflow as tf
 
@@ -139,12 +141,15 @@ def values(
 
 
 def read(reader: Any, key: str, what: str) -> Any:
-    """A checkpoint's tensor. Raises usage where it can't be read.
+    """A checkpoint's tensor.
 
     Args:
         reader: Of the checkpoint.
         key: The tensor's.
         what: The file, for messages.
+
+    Raises:
+        WorkerError: ``usage`` where it can't be read.
     """
     try:
         return reader.get_tensor(key)

@@ -36,10 +36,7 @@ def memory(make: Any, feeds: Mapping[str, Any], seconds: float) -> dict[str, Any
 def profile(
     runner: Runner, feeds: Mapping[str, Any], file: str, threads: int, seconds: float
 ) -> dict[str, Any]:
-    """As `profiled` gives it, with the file's operators, and all names of tensors:
-    {"operators": [...], "tensors": [...]}.
-
-    Each has `index`, `name` (its first output's), `op`, `inputs` (names), `delegated`.
+    """As `profiled` gives it, with the file's operators, and all names of tensors.
 
     Args:
         runner: Runs the file in LiteRT's interpreter.
@@ -47,6 +44,10 @@ def profile(
         file: The file.
         threads: How many run it; 0: LiteRT's own choice.
         seconds: For how long it runs.
+
+    Returns:
+        ``operators``: ``index``, ``name`` (its first output's), ``op``, ``inputs`` (names) and
+        ``delegated`` of each; ``tensors``: names; and what `profiled` gives.
     """
     runner.run(feeds)
     names = {item["index"]: item["name"] for item in runner.interpreter.get_tensor_details()}
