@@ -454,7 +454,7 @@ def bench_server(
     Example:
         >>> with modelyard.serve("build/other", port=0) as served:
         ...     found = modelyard.bench_server("build/other", served.addresses["v2"],
-        ...                                    bench_concurrency=[1, 4])
+        ...                                    bench_concurrency=[1, 4], bench_seconds=1)
         >>> [point.concurrency for point in found.points]
         [1, 4]
     """

@@ -146,9 +146,9 @@ def tune(
         MachineError: The server didn't start.
 
     Example:
-        >>> tuned = modelyard.tune("build/other", p95=20, minutes=5, trials=2)
+        >>> tuned = modelyard.tune("build/other", p95=20, minutes=5, dry_run=True)
         >>> [knob.name for knob in tuned.knobs]
-        []
+        ['instances', 'preferred batch', 'queue delay us', 'threads']
     """
     if goal not in GOALS:
         raise UsageError(f"--for {goal}: there is no such goal", hint=", ".join(GOALS))
