@@ -141,8 +141,10 @@ def convert(
         DependencyError, MachineError: Something is missing, or gave out.
 
     Example:
-        >>> made = modelyard.convert("net.onnx", samples="photos/", to="tflite", precision="int8")
-        >>> made.artifacts["tflite:int8"].path
+        >>> made = modelyard.convert("net.onnx", samples="photos/", to="tflite", precision="int8",
+        ...                          bench=False, out="build/small")
+        >>> print(made.artifacts["tflite:int8"].path)
+        build/small/tflite/int8/model.tflite
     """
     from converter.commands import convert as conversion
 
@@ -185,7 +187,8 @@ def run_recipe(
         Others: As :func:`convert`.
 
     Example:
-        >>> modelyard.run_recipe("net.yaml", set={"size": 384}, out="build/large")
+        >>> modelyard.run_recipe("net.yaml", set={"target": "ort"}, out="build/phone")
+        <Converted net: passed, ort:fp32, in build/phone>
     """
     from converter.commands import convert as conversion
 
@@ -237,7 +240,10 @@ def sweep(
         UsageError: The recipe or the axes aren't right, or something is in the way.
 
     Example:
-        >>> modelyard.sweep("net.yaml", axes={"to": ["onnx", "tflite"]}, want="size<10MB")
+        >>> made = modelyard.sweep("net.yaml", axes={"to": ["onnx", "tflite"]}, want="size<10MB",
+        ...                        out="build/sweep")
+        >>> made.report.verdicts
+        '2 passed'
     """
     from converter.commands import sweep as sweeping
 
@@ -274,7 +280,8 @@ def report(
         GateError: With ``strict``, something got worse.
 
     Example:
-        >>> modelyard.report("build/net", "build/other", want="p95<20ms size<10MB")
+        >>> modelyard.report("build/net", "build/other", want="size<10MB").verdicts
+        '3 passed'
     """
     from converter.commands import report as comparing
 
@@ -315,7 +322,8 @@ def check(
         Others: As :func:`convert`.
 
     Example:
-        >>> modelyard.check("build/net", "net.onnx", samples="other-photos/")
+        >>> modelyard.check("build/other", "net.onnx", samples="photos/").verdict
+        'passed'
     """
     from converter.commands import check as judging
 
@@ -354,6 +362,7 @@ def bench(
 
     Example:
         >>> modelyard.bench("build/net/onnx/int8", "net.onnx", bench_batches=[1, 8])
+        <Benchmark: ... ms at batch 1, ... ms at batch 8...>
     """
     from converter.commands import check as judging
 
@@ -392,7 +401,9 @@ def check_server(
         Others: As :func:`convert`.
 
     Example:
-        >>> modelyard.check_server("build/net", "http://127.0.0.1:8000")
+        >>> with modelyard.serve("build/other", port=0) as served:
+        ...     modelyard.check_server("build/other", served.addresses["v2"]).verdict
+        'passed'
     """
     from converter.commands import remote
 
@@ -441,7 +452,11 @@ def bench_server(
         ModelyardError: As :func:`convert`.
 
     Example:
-        >>> modelyard.bench_server("build/net", "http://127.0.0.1:8000", bench_concurrency=[1, 4])
+        >>> with modelyard.serve("build/other", port=0) as served:
+        ...     found = modelyard.bench_server("build/other", served.addresses["v2"],
+        ...                                    bench_concurrency=[1, 4], bench_seconds=1)
+        >>> [point.concurrency for point in found.points]
+        [1, 4]
     """
     from converter.commands import load as loading
 
@@ -480,7 +495,8 @@ def diff(
         ModelyardError: As :func:`convert`.
 
     Example:
-        >>> modelyard.diff("build/net/onnx/fp32", "build/net/onnx/int8", samples="photos/")
+        >>> modelyard.diff("build/net/onnx/fp32", "build/net/onnx/int8", samples="photos/").verdict
+        '...'
     """
     from converter.commands import diff as differing
 
@@ -517,7 +533,9 @@ def sensitivity(
         ModelyardError: As :func:`convert`.
 
     Example:
-        >>> modelyard.sensitivity("net.onnx", precision="int8", samples="photos/")
+        >>> found = modelyard.sensitivity("net.onnx", precision="int8", samples="photos/")
+        >>> sorted(cost.node for cost in found.costs)
+        ['add', 'block', 'head', 'pool', 'stem']
     """
     from converter.commands import sensitivity as layer_costs
 
@@ -563,7 +581,9 @@ def split(
         Others: As :func:`convert`.
 
     Example:
-        >>> modelyard.split("net.onnx", find_smallest=True, before=0.3, device="tflite")
+        >>> modelyard.split("net.onnx", find_smallest=True, before=0.3, device="tflite",
+        ...                 samples="photos/", bench=False, out="build/parts")
+        <Split net: 2 cuts, cut at a>
     """
     from converter.commands import split as splitting
 
@@ -597,9 +617,12 @@ def load(path: File, artifact: str | None = None, **options: Unpack[Keywords]) -
         ModelError: It can't be opened.
 
     Example:
-        >>> with modelyard.load("build/net") as net:
-        ...     scores = net(image=pixels)["scores"]
-        ...     print(net("cat.jpg").label)
+        >>> pixels = np.zeros((1, 3, 32, 32), np.float32)
+        >>> with modelyard.load("build/net", "onnx:int8") as net:
+        ...     net(image=pixels)["scores"].shape
+        ...     net("photo.png").label
+        (1, 3)
+        'bars'
     """
     from converter.commands import loaded
 
@@ -630,6 +653,7 @@ def inspect(
 
     Example:
         >>> modelyard.inspect("net.onnx").inputs
+        [{'name': 'image', 'dtype': 'float32', 'shape': ('batch', 3, 32, 32)}]
     """
     from converter.commands.opened import working
 
@@ -678,7 +702,8 @@ def inspect_artifact(path: File) -> Mapping[str, Any] | None:
         ModelError: It is damaged.
 
     Example:
-        >>> modelyard.inspect_artifact("build/net/tensorrt-rtx/fp16/model.plan")
+        >>> modelyard.inspect_artifact("build/ort")
+        {...}
     """
     file = find_artifact(os.fspath(path)).path
     for name in plugins.working("emitters") if file.exists() else ():
@@ -704,7 +729,8 @@ def doctor(python: File | None = None, *, progress: Progress = lambda text: None
         UsageError: There is no usable Python there.
 
     Example:
-        >>> modelyard.doctor("~/venvs/training/bin/python")
+        >>> "onnx" in modelyard.doctor().plugins["parsers"]
+        True
     """
     from converter.commands.doctor import examine
 

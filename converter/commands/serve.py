@@ -141,8 +141,9 @@ def serve(
         Its addresses.
 
     Example:
-        >>> with modelyard.serve("build/net", port=0) as served:
-        ...     print(served.addresses["http"])
+        >>> with modelyard.serve("build/other", port=0) as served:
+        ...     print(served.addresses["v2"])
+        http://127.0.0.1:.../v2/models/net
     """
     server, folder = find_package(path)
     home = homes.choose(server, folder, container, image)

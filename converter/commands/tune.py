@@ -146,7 +146,9 @@ def tune(
         MachineError: The server didn't start.
 
     Example:
-        >>> modelyard.tune("build/net", p95=20, minutes=5)
+        >>> tuned = modelyard.tune("build/other", p95=20, minutes=5, dry_run=True)
+        >>> [knob.name for knob in tuned.knobs]
+        ['instances', 'preferred batch', 'queue delay us', 'threads']
     """
     if goal not in GOALS:
         raise UsageError(f"--for {goal}: there is no such goal", hint=", ".join(GOALS))

@@ -224,7 +224,7 @@ def search(
     Args:
         search: Proposes settings, and learns from what they came to.
         measure: Serves and measures a proposal.
-        loss: What a trial came to: lower is better; None where it doesn't count.
+        loss: What a trial came to: lower is better; None where it failed.
         more: Asked before each proposal: whether time is left.
 
     Returns:

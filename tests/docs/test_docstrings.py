@@ -9,7 +9,9 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 import modelyard
@@ -73,10 +75,9 @@ def undescribed(sources: Mapping[str, str]) -> list[str]:
     """
     trees = {path: ast.parse(text) for path, text in sources.items()}
     classes: dict[str, list[ast.ClassDef]] = {}
-    for tree in trees.values():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ClassDef):
-                classes.setdefault(node.name, []).append(node)
+    for node in (node for tree in trees.values() for node in tree.body):
+        if isinstance(node, ast.ClassDef):
+            classes.setdefault(node.name, []).append(node)
     every = [cls for found in classes.values() for cls in found]
     interfaces = [c for c in every if {"ABC", "Protocol"} & {name_of(base) for base in c.bases}]
     wrong = []
@@ -84,17 +85,17 @@ def undescribed(sources: Mapping[str, str]) -> list[str]:
         for function, cls in public(tree.body):
             static = any(name_of(mark) == "staticmethod" for mark in function.decorator_list)
             names = set(arguments(function, bound=cls is not None and not static))
-            said = described(function)
-            if cls is not None and function.name == "__init__":
-                said |= described(cls)
-            elsewhere = [] if cls is None else [*above(cls, classes), *interfaces]
+            if len(names) <= FEW or names <= (said := described(function)):
+                continue
+            if cls is not None and function.name == "__init__" and names <= described(cls):
+                continue
             inherited = (
                 described(method)
-                for other in elsewhere
+                for other in ([*above(cls, classes), *interfaces] if cls is not None else ())
                 for method in other.body
                 if isinstance(method, Function) and method.name == function.name
             )
-            if len(names) > FEW and not any(names <= known for known in (said, *inherited)):
+            if not any(names <= known for known in inherited):
                 place = f"{path}:{function.lineno} {function.name}"
                 wrong.append(f"{place}: {', '.join(sorted(names - said))}")
     return wrong
@@ -141,3 +142,78 @@ TOP, METHOD = ARGS.format("    "), ARGS.format("        ")
 def test_what_lacks_a_description_is_found(source: str, lacks: str) -> None:
     found = undescribed({"x.py": source})
     assert [text.rpartition(": ")[2] for text in found] == ([lacks] if lacks else [])
+
+
+NET = """
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.stem = torch.nn.Conv2d(3, 8, 7, stride=4)
+
+    def forward(self, x):
+        return torch.relu(self.stem(x)).mean(dim=(2, 3))
+"""
+RECIPE = """
+vars: {target: onnx}
+source: net.onnx
+samples: photos/
+to: ${target}
+bench: false
+"""
+EXAMPLES = {
+    name: function.__doc__
+    for name in sorted(modelyard.__all__)
+    if ">>> " in ((function := getattr(modelyard, name)).__doc__ or "")
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Where examples run, with the files that they name."""
+    folder = tmp_path_factory.mktemp("examples")
+    subprocess.run([sys.executable, HERE / "small.py"], cwd=folder, check=True)
+    (folder / "net.py").write_text(NET)
+    (folder / "net.yaml").write_text(RECIPE)
+    (folder / "photo.png").write_bytes(min((folder / "photos").iterdir()).read_bytes())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        given: dict[str, Any] = {"samples": "photos/", "bench": False}
+        classes = {"kind": "classes", "output": "scores", "labels": ["bars", "stripes", "plain"]}
+        modelyard.convert("net.onnx", precision=["fp32", "int8"], answer=[classes],
+                          out="build/net", **given)  # fmt: skip
+        modelyard.convert("net.onnx", to="ort", out="build/ort", **given)
+        for _ in range(2):
+            modelyard.convert("net.onnx", serve="triton", repository="models", out="build/other",
+                              overwrite=True, **given)  # fmt: skip
+        yield folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_shows_what_it_says(name: str, folder: Path) -> None:
+    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    names = {"modelyard": modelyard, "np": np}
+    example = doctest.DocTestParser().get_doctest(EXAMPLES[name], names, name, None, 0)
+    said: list[str] = []
+    doctest.DocTestRunner(optionflags=flags).run(example, out=said.append)
+    assert not said, "".join(said)
+
+
+def test_every_example_runs() -> None:
+    files = [path for part in FOLDERS for path in (ROOT / part).rglob("*.py")]
+    written = sum(len(re.findall(r"^ +>>> ", path.read_text("utf-8"), re.M)) for path in files)
+    assert written == sum(text.count(">>> ") for text in EXAMPLES.values())
+
+
+@pytest.mark.parametrize("name", sorted({*modelyard.__all__} & {*api.__all__}))
+def test_a_function_s_docstring_says_what_a_caller_needs(name: str) -> None:
+    found = getattr(modelyard, name)
+    if isinstance(found, type):
+        return
+    text = found.__doc__
+    if name != "warm_workers":
+        assert "Args:\n" in text and "Raises:\n" in text
+    assert "Returns:\n" in text or "Yields:\n" in text
+    assert ">>> " in text.partition("Example:\n")[2]

@@ -182,7 +182,7 @@ def add_to_bias(
         layer: The layer.
         place: The node and the input that hold its bias.
         change: What to add, float32, a number for each output channel.
-        integer: Whether a new bias is int32 behind a DequantizeLinear.
+        integer: Whether a new bias becomes int32, where the layer's input has a scale.
 
     Returns:
         What really was added, float32: int32 biases have steps.
