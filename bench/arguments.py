@@ -75,7 +75,13 @@ def _collected(wanted: dict[str, Any]) -> dict[str, list[Call]]:
 
 
 def one(name: str, target: Any, calls: list[Call]) -> dict[str, Any]:
-    """One operator's calls, and what each gave."""
+    """One operator's calls, and what each gave.
+
+    Args:
+        name: The operator's.
+        target: The operator.
+        calls: Out of PyTorch's samples; more are made.
+    """
     added, left = arguments_calls.complete(target, calls)
     told = []
     for part in _parts([call for call in [*calls, *added] if _runs(call)]):

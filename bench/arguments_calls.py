@@ -86,7 +86,13 @@ def defaults(target: Any) -> dict[str, Any]:
 
 
 def made(target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Call:
-    """A call, with what it gives beside defaults."""
+    """A call, with what it gives beside defaults.
+
+    Args:
+        target: The operator.
+        args: What it is given by position.
+        kwargs: What it is given by name.
+    """
     names = [argument.name for argument in target._schema.arguments]
     values = {**dict(zip(names, args, strict=False)), **kwargs}
     default = defaults(target)

@@ -105,7 +105,13 @@ def _store(source: str, data: Data, model: Path, path: Path) -> None:
 
 def quantize_static(model: Path, samples: Path, made: Path) -> None:
     """ONNX Runtime's own quantization, at its best settings (:mod:`bench.int8`); for
-    transformers those are products alone."""
+    transformers those are products alone.
+
+    Args:
+        model: The float32 ONNX file.
+        samples: What it is calibrated on, an .npz.
+        made: The file that is written.
+    """
     from onnxruntime import quantization as tool
     from onnxruntime.quantization.shape_inference import quant_pre_process
 
@@ -140,7 +146,15 @@ def child(python: object, *argv: object, cwd: Path) -> str:
 
 
 def run(way: Way, file: str, folder: Path, threads: int, outputs: str = "") -> str:
-    """What :mod:`bench.peers.runtime` prints of a file."""
+    """What :mod:`bench.peers.runtime` prints of a file.
+
+    Args:
+        way: How the file was made, and its runtime.
+        file: The file, by its path in the folder.
+        folder: Where files and samples are.
+        threads: How many run it.
+        outputs: An .npz that takes the outputs; empty: the file is timed.
+    """
     python = OPENVINO if way.runtime == "openvino" else sys.executable
     argv = [PEERS / "runtime.py", way.runtime, file, "judged.npz", str(threads)]
     return child(python, *argv, *([outputs] if outputs else []), cwd=folder)
@@ -189,7 +203,13 @@ def share(folder: Path, way: Way) -> float:
 
 
 def measure(name: str, folder: Path, rounds: int) -> Seen:
-    """What was measured, or is by now; it stays beside the files."""
+    """What was measured, or is by now.
+
+    Args:
+        name: The model's.
+        folder: Its files; what was measured stays beside them.
+        rounds: How often each file is timed.
+    """
     path, judged = folder / "measured.json", WAYS if MODELS[name].trained else ()
     seen = json.loads(path.read_text()) if path.exists() else {}
     looks: dict[str, Callable[[], Any]] = {

@@ -94,7 +94,16 @@ def page(
     found: Mapping[str, Seen], ways: Sequence[Way], spent: Spent,
     threads: Sequence[int], rounds: int, versions: Sequence[str],
 ) -> str:  # fmt: skip
-    """The section, without its heading."""
+    """The section, without its heading.
+
+    Args:
+        found: What was seen, by the model's title.
+        ways: How files were made, in the order of rows.
+        spent: Microseconds of a run by kind of kernel, for each model and way.
+        threads: Numbers of threads that were timed.
+        rounds: How often each file was timed.
+        versions: The peers', as text.
+    """
     head = ["model", "runtime", "int8 by", "cosine, worst", "all", "multiply-adds in int8"]
     head += [f"faster than its float32, {n} thread{'s'[: n != 1]}" for n in threads]
     table = [
@@ -114,7 +123,14 @@ def page(
 def rows(
     title: str, seen: Seen, ways: Sequence[Way], threads: Sequence[int]
 ) -> Iterator[list[str]]:
-    """A row for each way."""
+    """A row for each way.
+
+    Args:
+        title: The model's.
+        seen: What was seen of it.
+        ways: How files were made.
+        threads: Numbers of threads that were timed.
+    """
     for way in ways:
         cosine = [f"{value:.4f}" for value in seen.cosine.get(way.file, ())] or ["-", "-"]
         yield [title, NAMES[way.runtime], way.title, *cosine, f"{seen.share[way.file]:.1%}",

@@ -56,7 +56,13 @@ class Comparison:
 
 
 def compare(folder: Path, images: int = IMAGES, rounds: int = ROUNDS) -> Comparison:
-    """Runs both in turns; ``folder`` is for what they read and write."""
+    """Runs both in turns.
+
+    Args:
+        folder: For what they read and write.
+        images: How many are calibrated on.
+        rounds: How often each runs.
+    """
     model = resnet(folder)
     shape = (images, 1, 3, 224, 224)
     np.save(folder / "images.npy", np.random.default_rng(0).standard_normal(shape, np.float32))

@@ -44,7 +44,13 @@ class Clock:
 
 
 def emit(model: Model, folder: Path, precision: str) -> None:
-    """Writes the package; that of the round before goes."""
+    """Writes the package; that of the round before goes.
+
+    Args:
+        model: What is written.
+        folder: Where the package goes.
+        precision: The package's, by name.
+    """
     shutil.rmtree(folder / emitter.FILE_NAME, ignore_errors=True)
     request = Request(source="model.onnx", precision=[precision])
     emitter.CoremlEmitter().emit(model, folder, precision, request)
@@ -58,7 +64,13 @@ def read(source: Path, precision: str) -> Model:
 
 def apart(source: Path, folder: Path, precision: str) -> dict[str, float]:
     """Processor seconds of reading the ONNX file, of emitting, and of the latter those inside of
-    coremltools: its import, its builder, its conversion."""
+    coremltools: its import, its builder, its conversion.
+
+    Args:
+        source: The ONNX file.
+        folder: Where the package goes.
+        precision: The package's, by name.
+    """
     clock = Clock()
     start = time.process_time()
     model = read(source, precision)

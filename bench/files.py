@@ -191,7 +191,14 @@ class Bench:
         return f"{settings} ({made.why})" if made.changed else f"it stayed as it is ({made.why})"
 
     def ask(self, way: Way, callers: int, place: str, pid: int) -> Seen:
-        """Callers, side by side."""
+        """Asks from several callers, side by side.
+
+        Args:
+            way: How files are answered.
+            callers: How many.
+            place: The server's address.
+            pid: The server's process, whose CPU time is counted.
+        """
         stages = "" if way.of else str(self.stages)
         line = [sys.executable, "-m", "bench.files_caller", place, way.model, stages]
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}

@@ -59,7 +59,16 @@ class Caller:
 
 
 def main(place: str, model: str, folder: str, seconds: str, first: str, *files: str) -> None:
-    """Asks, and says how it went."""
+    """Asks, and says how it went.
+
+    Args:
+        place: The server's address.
+        model: Its name there.
+        folder: The stages that prepare and answer here; empty: the server does.
+        seconds: For how long.
+        first: Which photo is the first.
+        *files: The photos.
+    """
     photos, caller = [Path(file).read_bytes() for file in files], Caller(place, model)
     stages = Stages.load(Path(folder)) if folder else None
     count, start, cpu = -1, 0.0, 0.0

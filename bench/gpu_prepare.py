@@ -66,8 +66,14 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def pack(folder: Path, files: Sequence[Path], size: int) -> Path:
-    """``files``, under their names in ``folder``, as ``<folder>/parts/gpu.tar.NNN``: the bytes
-    depend on the files alone; nothing is compressed, as wheels are and weights can't be."""
+    """Writes one tar in parts. The bytes depend on the files alone; nothing is compressed, as
+    wheels are and weights can't be.
+
+    Args:
+        folder: What names in the tar are relative to; takes ``parts/gpu.tar.NNN``.
+        files: What goes in, below ``folder``.
+        size: Of a part, in bytes.
+    """
     (folder / "parts").mkdir()
     names = [str(path.relative_to(folder)) for path in files]
     owner = ["--owner=0", "--group=0", "--numeric-owner", "--mode=644", "--mtime=@0"]

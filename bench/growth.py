@@ -111,7 +111,16 @@ def draw(grown: Mapping[str, Times], unit: str) -> None:
 
 
 def of_nodes(folder: Path, target: str, count: int) -> Mapping[str, float]:
-    """Converts a model of ``count`` nodes."""
+    """Converts a model of many nodes.
+
+    Args:
+        folder: For the model and the output.
+        target: What it is converted to.
+        count: How many nodes.
+
+    Returns:
+        Seconds by step; of the command, and of opening the file.
+    """
     make_mixed(folder / "mixed.onnx", count)
     cold_cache(folder)
     seconds = wall_seconds(_command("mixed.onnx", target), folder)
@@ -128,8 +137,16 @@ def _opening(path: Path) -> float:
 
 
 def of_bytes(folder: Path, target: str, size: int) -> tuple[int, int, Mapping[str, float]]:
-    """Converts a model with about ``size`` bytes of weights in a file beside it; gives how many
-    they are, the most anonymous memory, and seconds."""
+    """Converts a model whose weights lie in a file beside it.
+
+    Args:
+        folder: For the model and the output.
+        target: What it is converted to.
+        size: About how many bytes of weights.
+
+    Returns:
+        The bytes of weights, the most anonymous memory in bytes, and seconds by step.
+    """
     held = make_large(folder / "large.onnx", size)
     cold_cache(folder)
     peak = peak_memory(_command("large.onnx", target), folder)

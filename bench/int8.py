@@ -51,7 +51,13 @@ class Speeds:
 
 
 def compare(source: str, batches: tuple[int, ...], folder: Path) -> dict[int, Speeds]:
-    """Latencies by batch size; ``folder`` is for the files."""
+    """Latencies by batch size.
+
+    Args:
+        source: What is converted.
+        batches: Their sizes.
+        folder: For the files.
+    """
     from converter.api import convert
 
     convert(

@@ -52,7 +52,13 @@ the next block, as in networks with residuals."""
 
 
 def network(form: str, channels: int, height: int) -> Model:
-    """A network that holds what a form is of; its weights are seeded."""
+    """A network that holds what a form is of; its weights are seeded.
+
+    Args:
+        form: Which of the forms.
+        channels: Of the network's input.
+        height: Of its input, in elements; as wide as high.
+    """
     text = NETS[form].format(c=channels, d=2 * channels, h=height)
     header = f'<ir_version: {IR_VERSION}, opset_import: ["" : {OPSET}]>'
     proto = onnx.parser.parse_model(header + text)

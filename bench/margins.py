@@ -93,7 +93,13 @@ def networks() -> Iterator[Seen]:
 
 def converted(what: str, source: Sequence[str], precisions: str) -> Iterator[Seen]:
     """What gates found in a model's artifacts; in float32 alone, where samples are too few to
-    measure ranges on."""
+    measure ranges on.
+
+    Args:
+        what: What the model is called in the page.
+        source: The arguments of ``convert`` that name it.
+        precisions: As ``--precision`` has them.
+    """
     kept = FOLDER / "seen.json"
     seen = json.loads(kept.read_text()) if kept.exists() else {}
     if what not in seen:

@@ -20,7 +20,14 @@ from converter.machine import describe_machine
 
 
 class Row:
-    """One figure of a page: what, what was seen, what was aimed for; None where nothing was."""
+    """One figure of a page: what, what was seen, what was aimed for; None where nothing was.
+
+    Args:
+        what: The figure's name.
+        seen: What was measured, with its unit.
+        target: What was aimed for; empty where nothing was.
+        met: Whether that is met; None where nothing was aimed for.
+    """
 
     def __init__(self, what: str, seen: str, target: str, met: bool | None) -> None:
         self.cells = (what, seen, target, {True: "yes", False: "**no**", None: ""}[met])
@@ -49,7 +56,13 @@ class Ratio:
 
 
 def wall_seconds(argv: Sequence[str], cwd: Path, env: Mapping[str, str] | None = None) -> float:
-    """How long a command takes, from start to end; raises where it fails."""
+    """How long a command takes, from start to end; raises where it fails.
+
+    Args:
+        argv: The command.
+        cwd: Where it runs.
+        env: Variables beside our own.
+    """
     start = time.perf_counter()
     done = subprocess.run(
         argv,
@@ -68,7 +81,15 @@ def wall_seconds(argv: Sequence[str], cwd: Path, env: Mapping[str, str] | None =
 def in_turns(
     ours: Sequence[str], theirs: Sequence[str], cwd: Path, rounds: int, unmeasured: int = 1
 ) -> Ratio:
-    """Runs both ``rounds`` times in turns, after ``unmeasured`` rounds that don't count."""
+    """Runs two commands in turns.
+
+    Args:
+        ours: Our command.
+        theirs: Theirs.
+        cwd: Where both run.
+        rounds: How often each is measured.
+        unmeasured: Rounds before those, which don't count.
+    """
     taken: tuple[list[float], list[float]] = ([], [])
     for number in range(unmeasured + rounds):
         for argv, times in zip((ours, theirs), taken, strict=True):
@@ -112,6 +133,14 @@ def peak_memory(argv: Sequence[str], cwd: Path, every: float = 0.02) -> Memory:
     """Runs a command and samples the anonymous and resident memory of its whole process tree.
 
     They are ``Anonymous`` and ``Pss`` of ``/proc/PID/smaps_rollup`` (Linux, proc_pid_smaps(5)).
+
+    Args:
+        argv: The command.
+        cwd: Where it runs.
+        every: Seconds from one sample to the next.
+
+    Raises:
+        RuntimeError: The command failed.
     """
     start = time.perf_counter()
     process = subprocess.Popen(argv, cwd=cwd, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
@@ -157,7 +186,13 @@ def where(*packages: str) -> str:
 
 
 def write_section(page: Path, head: str, text: str) -> None:
-    """Puts ``text`` below the heading ``head`` (``## ...``), in its place or at the page's end."""
+    """Puts a section into a page, in its place or at the page's end.
+
+    Args:
+        page: The file.
+        head: The section's heading: ``## ...``.
+        text: What is below it.
+    """
     section, whole = f"{head}\n\n{text.strip()}\n", page.read_text()
     found = _section(whole, head)
     if found is None:

@@ -265,7 +265,13 @@ def picked(patterns: Sequence[str], cases: Sequence[Case]) -> list[Case]:
 
 
 def main(argv: Sequence[str], cases: Sequence[Case] = CASES, page: Path = PAGE) -> int:
-    """Runs the rows that are named, or all; 1 where something that is asked for was missed."""
+    """Runs the rows that are named, or all; 1 where something that is asked for was missed.
+
+    Args:
+        argv: The command line.
+        cases: The rows.
+        page: The file that is written.
+    """
     parser = argparse.ArgumentParser(prog="python -m bench.precision", description=__doc__)
     parser.add_argument("--only", action="append", metavar="ROW", default=[])
     parser.add_argument("--no-bench", action="store_true", help="no latencies")

@@ -49,7 +49,13 @@ COLUMNS = (
 
 
 def write_page(path: Path, found: Sequence[Seen], machine: Mapping[str, Any]) -> None:
-    """Writes the page; the section of :mod:`bench.beside` stays."""
+    """Writes the page; the section of :mod:`bench.beside` stays.
+
+    Args:
+        path: The file.
+        found: What was seen, case by case.
+        machine: What it was seen on: facts by name.
+    """
     names = dict.fromkeys(seen.case.name for seen in found)
     parts = [_part(name, [seen for seen in found if seen.case.name == name]) for name in names]
     facts = ", ".join(f"{key} {value}" for key, value in machine.items() if value)

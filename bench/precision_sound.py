@@ -45,8 +45,17 @@ def judged_speech(folder: Path, rates: tuple[int, ...] = (16000, 8000)) -> Path:
 
 
 def speech(rate: int, seconds: float, seed: int) -> Array:
-    """Float32 (samples,) between -1 and 1: vowels of three formants over a gliding pitch,
-    hisses and pauses, in a room's noise."""
+    """A stream like speech: vowels of three formants over a gliding pitch, hisses and pauses, in a
+    room's noise.
+
+    Args:
+        rate: Samples a second.
+        seconds: How long it is.
+        seed: What it is made from.
+
+    Returns:
+        [samples], float32, between -1 and 1.
+    """
     rng = np.random.default_rng(seed)
     sound = np.zeros(int(rate * seconds))
     start = 0

@@ -70,7 +70,16 @@ def _stored(path: Path, lines: tuple[str, ...], seed: int) -> Path:
 
 
 def line_image(text: str, number: int, rng: np.random.Generator) -> Array:
-    """A line of text as the recognizer takes it: float32 (3, 48, 320) in [-1, 1], 0 behind it."""
+    """A line of text as the recognizer takes it.
+
+    Args:
+        text: The line.
+        number: Its place in the set: every fourth is light on dark.
+        rng: What font, ink, paper, blur and noise are drawn from.
+
+    Returns:
+        [3, 48, 320], float32, in [-1, 1]; 0 behind the text.
+    """
     font = ImageFont.truetype(str(_font(list(_FONTS)[int(rng.integers(len(_FONTS)))])), 30)
     box = font.getbbox(text)
     ink, paper = (rng.integers(0, 70, 3), rng.integers(190, 256, 3))

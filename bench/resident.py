@@ -46,7 +46,14 @@ def rows(folder: Path) -> Iterator[Row]:
 
 
 def converted(folder: Path, model: str, target: str, precision: str) -> Memory:
-    """What a conversion takes, and how long."""
+    """What a conversion takes, and how long.
+
+    Args:
+        folder: For the output.
+        model: What is converted, as the command takes it.
+        target: What it is converted to.
+        precision: The artifact's.
+    """
     cold_cache(folder)
     argv = [MODELYARD, "convert", model, "--to", target, "--precision", precision, "--no-bench"]
     samples = ["--samples", "random:8"]

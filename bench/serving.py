@@ -88,7 +88,8 @@ class Bench:
 
     Args:
         folder: Where the packages are made.
-        rounds, seconds: Each load is measured so often, for so long.
+        rounds: How often each load is measured.
+        seconds: How long one measurement takes.
         perf_analyzer: Its command; None leaves it out.
     """
 
@@ -136,7 +137,16 @@ class Bench:
         return Seen(rate, statistics.mean(times), float(np.percentile(times, 95)))
 
     def load(self, server: str, served: Served, callers: int) -> Seen:
-        """Our load on a server; raises where an answer is missing or wrong."""
+        """Our load on a server.
+
+        Args:
+            server: Whose package it is.
+            served: The running server.
+            callers: How many ask at once.
+
+        Raises:
+            RuntimeError: An answer is missing or wrong.
+        """
         protocol = "json" if "json" in served.addresses else None
         (point,) = api.bench_server(
             str(self.package(server)), served.addresses[protocol or "v2"], protocol=protocol,
@@ -217,7 +227,13 @@ def against(seen: Seen, bare: Seen) -> tuple[str, ...]:
 
 
 def compared(ours: Seen, theirs: Seen, limit: float) -> tuple[str, ...]:
-    """Each figure of both with their ratio, and whether all are within the limit."""
+    """Each figure of both with their ratio, and whether all are within the limit.
+
+    Args:
+        ours: What we measured.
+        theirs: What they measured.
+        limit: How far a ratio may be from 1.
+    """
     pairs = [(ours.rate, theirs.rate), (ours.mean, theirs.mean), (ours.p95, theirs.p95)]
     cells = [f"x{a / b:.2f} ({a:.1f} / {b:.1f})" for a, b in pairs]
     return (*cells, "yes" if all(abs(a / b - 1) <= limit for a, b in pairs) else "**no**")
@@ -267,7 +283,14 @@ Client: {versions}.
 
 def page(tables: Mapping[str, Sequence[Sequence[str]]], rounds: int, seconds: float,
          taken: float) -> str:  # fmt: skip
-    """The part of the page: of ``beside`` alone, or of what else was measured."""
+    """The part of the page: of ``beside`` alone, or of what else was measured.
+
+    Args:
+        tables: Rows by table: ``beside`` alone, or what else was measured.
+        rounds: How often each load was measured.
+        seconds: How long one measurement took.
+        taken: How long everything took, in seconds.
+    """
     rows = {name: "\n".join(f"| {' | '.join(row)} |" for row in table) or "| not measured |"
             for name, table in tables.items()}  # fmt: skip
     machine = ", ".join(f"{key} {value}" for key, value in asdict(describe_machine()).items()

@@ -69,6 +69,11 @@ def rows(folder: Path) -> Iterator[Row]:
 def compare(network: str, peer: str, folder: Path) -> Row:
     """One network against one peer, in turns.
 
+    Args:
+        network: Its name.
+        peer: Which exporter.
+        folder: Where both run.
+
     Raises:
         RuntimeError: Ours failed; what it said is in the error.
     """
@@ -104,7 +109,13 @@ def weights(network: str, folder: Path) -> Path:
 
 
 def ours(network: str, targets: Sequence[str], folder: Path) -> list[str]:
-    """Our command line; it writes into ``folder / "out"``."""
+    """Our command line; it writes into ``folder / "out"``.
+
+    Args:
+        network: Its name.
+        targets: What it is converted to.
+        folder: Where the command runs.
+    """
     chosen = NETWORKS[network]
     return [
         str(BIN / "modelyard"), "convert", f"{SCRIPT}:{chosen.factory}",
@@ -115,7 +126,13 @@ def ours(network: str, targets: Sequence[str], folder: Path) -> list[str]:
 
 
 def theirs(network: str, peer: str, folder: Path) -> list[str]:
-    """A peer's command line; it writes ``folder / "bare.*"``."""
+    """A peer's command line; it writes ``folder / "bare.*"``.
+
+    Args:
+        network: Its name.
+        peer: Which exporter.
+        folder: Where the command runs.
+    """
     own = ROOT / "build" / peer / "bin" / "python"
     python = str(own if own.exists() else sys.executable)
     return [

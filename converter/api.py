@@ -124,10 +124,11 @@ def convert(
         source: A path, ``FILE.py:CLASS``, ``zoo:NAME``, or a model that is alive in this process;
             or several as parts of one output, by name: each one of these, or a mapping of options
             with its ``source`` among them, which count more than ``options``.
-        listener: Told how it goes on.
-        progress: Whether that is shown; None for where somebody sees it.
-        **options: Fields of :class:`converter.options.request.Request`: the options of the
-            command line, ``-`` written ``_``.
+        listener: Called as the run goes on.
+        progress: Whether progress is shown on standard error; None for on a terminal and in a
+            notebook.
+        **options: Fields of :class:`converter.options.request.Request`: the options of the command
+            line, ``-`` written ``_``.
 
     Returns:
         Where they are, what the checks found, and the artifacts.
@@ -140,8 +141,10 @@ def convert(
         DependencyError, MachineError: Something is missing, or gave out.
 
     Example:
-        >>> made = modelyard.convert("net.onnx", samples="photos/", to="tflite", precision="int8")
-        >>> made.artifacts["tflite:int8"].path
+        >>> made = modelyard.convert("net.onnx", samples="photos/", to="tflite", precision="int8",
+        ...                          bench=False, out="build/small")
+        >>> print(made.artifacts["tflite:int8"].path)
+        build/small/tflite/int8/model.tflite
     """
     from converter.commands import convert as conversion
 
@@ -167,10 +170,13 @@ def run_recipe(
 
     Args:
         recipe: A file, or the name of one that comes with modelyard.
+        listener: Called as the run goes on.
+        progress: Whether progress is shown on standard error; None for on a terminal and in a
+            notebook.
         trust_recipe: Whether code and interpreters that it names may run.
         set: Its variables, by name; texts are read as ``--set`` reads them.
         document: Which recipe of a file of several YAML documents, counted from 1.
-        listener, progress, **options: As for :func:`convert`; options override the recipe's.
+        **options: As for :func:`convert`; they override the recipe's.
 
     Returns:
         As :func:`convert`.
@@ -181,7 +187,8 @@ def run_recipe(
         Others: As :func:`convert`.
 
     Example:
-        >>> modelyard.run_recipe("net.yaml", set={"size": 384}, out="build/large")
+        >>> modelyard.run_recipe("net.yaml", set={"target": "ort"}, out="build/phone")
+        <Converted net: passed, ort:fp32, in build/phone>
     """
     from converter.commands import convert as conversion
 
@@ -214,13 +221,16 @@ def sweep(
     """Carries out a recipe with every combination of options, as ``modelyard sweep`` does.
 
     Args:
-        recipe, trust_recipe, set, document: As for :func:`run_recipe`.
+        recipe: A file, or the name of one that comes with modelyard.
         axes: Options and their values: ``{"to": ["onnx", "tflite"]}``.
         exclude: Combinations that are left out.
         want: What is needed: ``"p95<20ms size<10MB"``.
         against: An earlier output or sweep, to be compared with.
         again: Whether what an earlier run made is made again.
         watcher: Called with the progress.
+        trust_recipe: Whether code and interpreters that it names may run.
+        set: Its variables, by name; texts are read as ``--set`` reads them.
+        document: Which recipe of a file of several YAML documents, counted from 1.
         **options: As for :func:`convert`; ``out`` is the sweep's folder.
 
     Returns:
@@ -230,7 +240,10 @@ def sweep(
         UsageError: The recipe or the axes aren't right, or something is in the way.
 
     Example:
-        >>> modelyard.sweep("net.yaml", axes={"to": ["onnx", "tflite"]}, want="size<10MB")
+        >>> made = modelyard.sweep("net.yaml", axes={"to": ["onnx", "tflite"]}, want="size<10MB",
+        ...                        out="build/sweep")
+        >>> made.report.verdicts
+        '2 passed'
     """
     from converter.commands import sweep as sweeping
 
@@ -267,7 +280,8 @@ def report(
         GateError: With ``strict``, something got worse.
 
     Example:
-        >>> modelyard.report("build/net", "build/other", want="p95<20ms size<10MB")
+        >>> modelyard.report("build/net", "build/other", want="size<10MB").verdicts
+        '3 passed'
     """
     from converter.commands import report as comparing
 
@@ -292,8 +306,12 @@ def check(
 
     Args:
         artifact: A file, or an output folder that holds one artifact.
-        source: The model; ``against`` is another name for it.
-        listener, progress, **options: As for :func:`convert`.
+        source: The model that the artifact came from.
+        against: Another name for ``source``; give one of them.
+        listener: Called as the run goes on.
+        progress: Whether progress is shown on standard error; None for on a terminal and in a
+            notebook.
+        **options: As for :func:`convert`.
 
     Returns:
         What was found, and each gate.
@@ -304,7 +322,8 @@ def check(
         Others: As :func:`convert`.
 
     Example:
-        >>> modelyard.check("build/net", "net.onnx", samples="other-photos/")
+        >>> modelyard.check("build/other", "net.onnx", samples="photos/").verdict
+        'passed'
     """
     from converter.commands import check as judging
 
@@ -330,7 +349,10 @@ def bench(
     Args:
         artifact: A file, or an output folder that holds one artifact.
         against: A model or another artifact to measure in turns with it; None for neither.
-        listener, progress, **options: As for :func:`convert`.
+        listener: Called as the run goes on.
+        progress: Whether progress is shown on standard error; None for on a terminal and in a
+            notebook.
+        **options: As for :func:`convert`.
 
     Returns:
         Percentiles in milliseconds and samples a second, by batch and number of callers.
@@ -340,6 +362,7 @@ def bench(
 
     Example:
         >>> modelyard.bench("build/net/onnx/int8", "net.onnx", bench_batches=[1, 8])
+        <Benchmark: ... ms at batch 1, ... ms at batch 8...>
     """
     from converter.commands import check as judging
 
@@ -361,11 +384,14 @@ def check_server(
     """Holds a server's answers to the gates, as ``modelyard check --server`` does.
 
     Args:
-        what: A package, whose samples and expected outputs are sent; or the source, which then
-            runs here.
+        what: A package, whose samples and expected outputs are sent; or the source, which then runs
+            here.
         server: Its address: ``http://HOST:PORT``.
         protocol: What it speaks, where the address doesn't say.
-        listener, progress, **options: As for :func:`convert`.
+        listener: Called as the run goes on.
+        progress: Whether progress is shown on standard error; None for on a terminal and in a
+            notebook.
+        **options: As for :func:`convert`.
 
     Returns:
         What was found, and each gate.
@@ -375,7 +401,9 @@ def check_server(
         Others: As :func:`convert`.
 
     Example:
-        >>> modelyard.check_server("build/net", "http://127.0.0.1:8000")
+        >>> with modelyard.serve("build/other", port=0) as served:
+        ...     modelyard.check_server("build/other", served.addresses["v2"]).verdict
+        'passed'
     """
     from converter.commands import remote
 
@@ -403,14 +431,19 @@ def bench_server(
     """Measures a server under load, as ``modelyard bench --server`` does.
 
     Args:
-        what, server, protocol: As for :func:`check_server`.
-        rates: Requests a second of open loops; without any, closed loops of
-            ``bench_concurrency`` callers.
+        what: A package, whose samples are sent; or the source, which then runs here.
+        server: Its address: ``http://HOST:PORT``.
+        protocol: What it speaks, where the address doesn't say.
+        rates: Requests a second of open loops; without any, closed loops of ``bench_concurrency``
+            callers.
         requests: How many are sent at each point, whatever time that takes.
         p95: Milliseconds that the best point's p95 has to stay below.
         plot: A file to draw latency over throughput into.
         export: A load tool and a folder: the load is written for it, and nothing is measured.
-        listener, progress, **options: As for :func:`convert`.
+        listener: Called as the run goes on.
+        progress: Whether progress is shown on standard error; None for on a terminal and in a
+            notebook.
+        **options: As for :func:`convert`.
 
     Returns:
         Latencies, throughput and the server's own times at each load.
@@ -419,7 +452,11 @@ def bench_server(
         ModelyardError: As :func:`convert`.
 
     Example:
-        >>> modelyard.bench_server("build/net", "http://127.0.0.1:8000", bench_concurrency=[1, 4])
+        >>> with modelyard.serve("build/other", port=0) as served:
+        ...     found = modelyard.bench_server("build/other", served.addresses["v2"],
+        ...                                    bench_concurrency=[1, 4], bench_seconds=1)
+        >>> [point.concurrency for point in found.points]
+        [1, 4]
     """
     from converter.commands import load as loading
 
@@ -443,9 +480,13 @@ def diff(
     """Finds the earliest tensor at which two models part, as ``modelyard diff`` does.
 
     Args:
-        a, b: Models or artifacts.
+        a: A model or an artifact.
+        b: The model or artifact to compare ``a`` with.
         tolerance: How far apart values may be, as a share of the tensor's largest.
-        listener, progress, **options: As for :func:`convert`; ``out`` is a file for a page.
+        listener: Called as the run goes on.
+        progress: Whether progress is shown on standard error; None for on a terminal and in a
+            notebook.
+        **options: As for :func:`convert`; ``out`` is a file for a page.
 
     Returns:
         The tensors that differ, the earliest first.
@@ -454,7 +495,8 @@ def diff(
         ModelyardError: As :func:`convert`.
 
     Example:
-        >>> modelyard.diff("build/net/onnx/fp32", "build/net/onnx/int8", samples="photos/")
+        >>> modelyard.diff("build/net/onnx/fp32", "build/net/onnx/int8", samples="photos/").verdict
+        '...'
     """
     from converter.commands import diff as differing
 
@@ -479,7 +521,10 @@ def sensitivity(
 
     Args:
         source: As for :func:`convert`.
-        listener, progress, **options: As for :func:`convert`.
+        listener: Called as the run goes on.
+        progress: Whether progress is shown on standard error; None for on a terminal and in a
+            notebook.
+        **options: As for :func:`convert`.
 
     Returns:
         A row for each layer: what the outputs lose where it alone is lowered.
@@ -488,7 +533,9 @@ def sensitivity(
         ModelyardError: As :func:`convert`.
 
     Example:
-        >>> modelyard.sensitivity("net.onnx", precision="int8", samples="photos/")
+        >>> found = modelyard.sensitivity("net.onnx", precision="int8", samples="photos/")
+        >>> sorted(cost.node for cost in found.costs)
+        ['add', 'block', 'head', 'pool', 'stem']
     """
     from converter.commands import sensitivity as layer_costs
 
@@ -519,8 +566,12 @@ def split(
             neither, the places are shown.
         before: Share of the multiply-adds that the first part may have then.
         most: Tensors that may lead over.
-        device, cloud: The parts' targets.
-        listener, progress, **options: As for :func:`convert`; ``serve`` is of the second part.
+        device: The first part's target, as ``to`` names it.
+        cloud: The second part's target.
+        listener: Called as the run goes on.
+        progress: Whether progress is shown on standard error; None for on a terminal and in a
+            notebook.
+        **options: As for :func:`convert`; ``serve`` is of the second part.
 
     Returns:
         The places, or the two parts.
@@ -530,7 +581,9 @@ def split(
         Others: As :func:`convert`.
 
     Example:
-        >>> modelyard.split("net.onnx", find_smallest=True, before=0.3, device="tflite")
+        >>> modelyard.split("net.onnx", find_smallest=True, before=0.3, device="tflite",
+        ...                 samples="photos/", bench=False, out="build/parts")
+        <Split net: 2 cuts, cut at a>
     """
     from converter.commands import split as splitting
 
@@ -564,9 +617,12 @@ def load(path: File, artifact: str | None = None, **options: Unpack[Keywords]) -
         ModelError: It can't be opened.
 
     Example:
-        >>> with modelyard.load("build/net") as net:
-        ...     scores = net(image=pixels)["scores"]
-        ...     print(net("cat.jpg").label)
+        >>> pixels = np.zeros((1, 3, 32, 32), np.float32)
+        >>> with modelyard.load("build/net", "onnx:int8") as net:
+        ...     net(image=pixels)["scores"].shape
+        ...     net("photo.png").label
+        (1, 3)
+        'bars'
     """
     from converter.commands import loaded
 
@@ -597,6 +653,7 @@ def inspect(
 
     Example:
         >>> modelyard.inspect("net.onnx").inputs
+        [{'name': 'image', 'dtype': 'float32', 'shape': ('batch', 3, 32, 32)}]
     """
     from converter.commands.opened import working
 
@@ -645,7 +702,8 @@ def inspect_artifact(path: File) -> Mapping[str, Any] | None:
         ModelError: It is damaged.
 
     Example:
-        >>> modelyard.inspect_artifact("build/net/tensorrt-rtx/fp16/model.plan")
+        >>> modelyard.inspect_artifact("build/ort")
+        {...}
     """
     file = find_artifact(os.fspath(path)).path
     for name in plugins.working("emitters") if file.exists() else ():
@@ -671,7 +729,8 @@ def doctor(python: File | None = None, *, progress: Progress = lambda text: None
         UsageError: There is no usable Python there.
 
     Example:
-        >>> modelyard.doctor("~/venvs/training/bin/python")
+        >>> "onnx" in modelyard.doctor().plugins["parsers"]
+        True
     """
     from converter.commands.doctor import examine
 

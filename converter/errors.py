@@ -106,7 +106,13 @@ class ModelError(ModelyardError):
 
 
 class UnsupportedError(ModelError):
-    """The model holds what a target can't take; ``items`` lists all of it."""
+    """The model holds what a target can't take.
+
+    Args:
+        message: What was done, to what.
+        items: All that the target can't take; they are the error's details.
+        hint: What to do next.
+    """
 
     kind = "unsupported"
 
@@ -124,6 +130,12 @@ class GateError(ModelyardError):
 
 class PartlyError(GateError):
     """Artifacts missed a gate, and the others were given (``--keep-going``).
+
+    Args:
+        message: What missed a gate.
+        report: The report of all artifacts.
+        hint: What to do next.
+        details: What was not converted and which gates were missed, printed one a line.
 
     Attributes:
         report: The report of all of them.

@@ -35,7 +35,8 @@ class InProcess:
         backend: ``MODULE:CLASS``, the module by its whole name, of any distribution; its ``load``
             takes the model as ``live``, its ``restore`` puts everything back.
         model: The live model.
-        progress, warning: Told what it says.
+        progress: Is called with what is being done.
+        warning: Is called with what the report has to say.
     """
 
     def __init__(
@@ -70,5 +71,11 @@ class InProcess:
 
 
 def live_identity(format: str, name: str, versions: Mapping[str, str]) -> Identity:
-    """What a live model is: it has no files."""
+    """What a live model is: it has no files.
+
+    Args:
+        format: The parser's name.
+        name: The model's, before it is made a name that files may have.
+        versions: Of what reads it.
+    """
     return Identity(model_name(name).lower(), format, {}, versions, runs_code=True)

@@ -18,6 +18,11 @@ class Bottleneck(nn.Module):  # type: ignore[misc]
 
     From "Deep Residual Learning for Image Recognition" (He et al., 2015), with the stride where
     the widely used variant (v1.5) has it.
+
+    Args:
+        channels: Of the input.
+        width: Channels of the 3x3; the output has four times as many.
+        stride: The step of the 3x3.
     """
 
     def __init__(self, channels: int, width: int, stride: int) -> None:

@@ -39,10 +39,19 @@ def take_file(archive: Path, member: str, target: Path, title: str, top: bool = 
 def take_folder(
     archive: Path, prefix: str, pattern: str | None, target: Path, title: str, top: bool = True
 ) -> None:
-    """Writes the regular files below ``prefix`` whose own names match ``pattern`` to ``target``.
+    """Writes the regular files below a folder of an archive.
 
-    Args and errors as :func:`take_file`; a file that would lie outside ``target`` is a
-    ModelError too.
+    Args:
+        archive: A .zip or .whl, or a .tar with any compression.
+        prefix: The folder's name in the archive.
+        pattern: What a file's own name has to match; None: all are written.
+        target: Where they go.
+        title: What the archive is, for messages.
+        top: As for :func:`take_file`.
+
+    Raises:
+        ModelError: The archive is damaged, has no such file, or a file would lie outside
+            ``target``.
     """
     prefix = prefix.rstrip("/")
     with _opened(archive, top) as opened:

@@ -153,7 +153,13 @@ def resolve(reference: str, offline: bool = False) -> dict[str, Any]:
 
 
 def fields_of(name: str, entry: Entry, paths: Mapping[str, Path]) -> dict[str, Any]:
-    """The fields of a request that an entry declares, with the files at ``paths``, by role."""
+    """The fields of a request that an entry declares.
+
+    Args:
+        name: The entry's.
+        entry: The entry.
+        paths: Its files in the cache, by role.
+    """
     places = {**paths, OURS: Path(__file__).parent}
     found: dict[str, Any] = {"name": name, **_given(entry.model)}
     found |= {f"image_{key}": value for key, value in _given(entry.preprocessing).items()}

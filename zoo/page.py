@@ -147,7 +147,13 @@ def _latency(artifact: ArtifactReport, role: str) -> str:
 
 
 def convert(name: str, entry: Entry, folder: Path) -> Outcome:
-    """Converts one model in a process of its own; what goes wrong is in what comes back."""
+    """Converts one model in a process of its own; what goes wrong is in what comes back.
+
+    Args:
+        name: The entry's.
+        entry: The entry.
+        folder: Where the output goes, and the process runs.
+    """
     try:
         catalogue.fetch(name)  # not part of the time
     except ModelyardError as error:

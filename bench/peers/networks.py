@@ -121,7 +121,14 @@ def distilbert() -> Any:
 
 
 def main(peer: str, name: str, weights: str, out: str = "") -> None:
-    """Converts one network with a peer."""
+    """Converts one network with a peer.
+
+    Args:
+        peer: ``torch``, ``coremltools`` or ``litert-torch``; ``weights`` only writes the weights.
+        name: The network's.
+        weights: The file of its weights.
+        out: What is written, without its suffix.
+    """
     import torch
 
     chosen = NETWORKS[name]

@@ -41,7 +41,14 @@ def _operators(compiled: Any) -> Iterator[tuple[Any, dict[str, str]]]:
 
 
 def main(file: str, samples: str, out: str, preset: str) -> None:
-    """Quantizes, saves, prints."""
+    """Quantizes, saves, prints.
+
+    Args:
+        file: The float32 ONNX file.
+        samples: What is calibrated on, an .npz.
+        out: The file that is written.
+        preset: ``performance`` or ``mixed``.
+    """
     feeds = read_samples(samples)
     mixed = preset == "mixed"
     words = "attention_mask" in feeds[0]

@@ -66,7 +66,13 @@ def kind(node: str, operator: str) -> str:
 
 
 def main(name: str, file: str, samples: str) -> None:
-    """Profiles and prints."""
+    """Profiles and prints.
+
+    Args:
+        name: ``onnxruntime`` or ``openvino``.
+        file: The model's file.
+        samples: An .npz; the first sample is run.
+    """
     taken: dict[tuple[str, str], list[float]] = defaultdict(list)
     for node, operator, microseconds in globals()[name](file, read_samples(samples, 1)[0]):
         taken[node, operator].append(microseconds)

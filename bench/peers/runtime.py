@@ -88,7 +88,15 @@ def read_samples(path: str, count: int | None = None) -> list[dict[str, Any]]:
 
 
 def main(name: str, file: str, samples: str, threads: str, outputs: str = "") -> None:
-    """Measures and prints, or runs and stores."""
+    """Measures and prints, or runs and stores.
+
+    Args:
+        name: ``onnxruntime``, ``litert`` or ``openvino``.
+        file: The model's file.
+        samples: An .npz, as the module's documentation says.
+        threads: How many run it.
+        outputs: An .npz that takes the outputs; empty: the file is timed.
+    """
     run: Run = globals()[name](file, int(threads))
     feeds = read_samples(samples, None if outputs else 1)
     if outputs:

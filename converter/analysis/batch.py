@@ -119,11 +119,12 @@ def _other(array: Array) -> Array:
 def compare(
     model: Model, alone: Sequence[Mapping[str, Array]], together: Mapping[str, Array]
 ) -> BatchFinding:
-    """What two samples gave one after the other, beside what they gave as a batch.
+    """Compares what two samples gave one after the other with what they gave as a batch.
 
     Args:
         model: Its outputs say which dimension the batch is, or the one that grew is.
-        alone, together: By name, all of the model's outputs.
+        alone: All outputs of each sample by name, batches of 1.
+        together: All outputs of the two as a batch, by name.
     """
     coarse = any(node.op_type in _BATCH_WIDE_SCALES for node in model.nodes())
     tolerance = _COARSE if coarse else _TOLERANCE

@@ -84,7 +84,13 @@ def macs_by_node(model: Model, sizes: Mapping[str, int]) -> dict[str, int]:
 def shapes_at(
     model: Model, sizes: Mapping[str, int], *, fold: bool = False
 ) -> dict[str, tuple[int, ...]]:
-    """The shapes of tensors by name, as far as inference finds them; see :func:`inferred_at`."""
+    """The shapes of tensors by name, as far as inference finds them; see :func:`inferred_at`.
+
+    Args:
+        model: The graph, which isn't changed.
+        sizes: Of free dimensions by name.
+        fold: Whether what depends on these sizes alone is computed, which finds more shapes.
+    """
     return dict(_known(inferred_at(model, sizes, fold=fold)))
 
 

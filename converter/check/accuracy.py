@@ -149,6 +149,7 @@ def check_accuracy(
         matching: Those that are lists, whose rows may be in another order where they tie.
         unsteady: Finds what to compare with where rounding decides.
         rows: What both gave on more rows, which tell how much outputs vary, and nothing else.
+        progress: Called with each sample's name before it runs.
 
     Raises:
         ModelError: The session failed on a sample.
@@ -201,6 +202,7 @@ def compare_steps(
             None where the step changed nothing.
         outputs: What is known of the outputs: which are scores, and their ranges.
         matching: As for :func:`check_accuracy`.
+        progress: Called with each step's name before it is compared.
     """
     results = []
     before = reference
@@ -239,7 +241,13 @@ def _ordered(side: object) -> bool:
 def comparer_for(
     outputs: Sequence[TensorSpec], matching: Matching | None = None, *, ordered: bool = False
 ) -> Comparer:
-    """A comparer that knows what is known of the outputs."""
+    """A comparer that uses what the outputs' specs say.
+
+    Args:
+        outputs: The specs: ranges, scales and zero points, and which outputs are scores.
+        matching: Which outputs are lists, whose rows may be in another order where they tie.
+        ordered: Whether both sides give outputs in an order, which is then compared as well.
+    """
     ranges = {
         spec.name: max(map(abs, spec.value_range))
         for spec in outputs

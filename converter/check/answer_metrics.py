@@ -34,7 +34,16 @@ IGNORED = 255
 
 
 class Answered(Metric):
-    """A metric of what one kind of answer says."""
+    """A metric of what one kind of answer says.
+
+    Args:
+        name: ``--metric``'s value, for the report and for errors.
+        answer: The request's ``answer``, which counts more than the outputs' own meaning.
+        outputs: The outputs, with what the model says of itself.
+
+    Raises:
+        UsageError: No output has an answer of this metric's kind.
+    """
 
     kind: str
 
@@ -89,7 +98,16 @@ def edits(found: Sequence[str], right: Sequence[str]) -> int:
 
 
 class MeanAveragePrecision(Answered):
-    """COCO's: the mean over classes and over the overlaps .50 to .95, by pycocotools."""
+    """COCO's: the mean over classes and over the overlaps .50 to .95, by pycocotools.
+
+    Args:
+        name: ``map``, for the report and for errors.
+        answer: The request's ``answer``, which counts more than the outputs' own meaning.
+        outputs: The outputs, with what the model says of itself.
+
+    Raises:
+        DependencyError: pycocotools isn't installed.
+    """
 
     kind, unit = "boxes", "%"
 
@@ -240,7 +258,13 @@ class Spearman(Metric):
 def answer_metric(
     name: str, answer: Sequence[Mapping[str, Any]], outputs: Sequence[TensorSpec]
 ) -> Metric:
-    """One of these by its name."""
+    """One of this module's metrics.
+
+    Args:
+        name: ``map``, ``miou``, ``f1``, ``wer``, ``cer`` or ``spearman``.
+        answer: The request's ``answer``, which counts more than the outputs' own meaning.
+        outputs: The outputs, with what the model says of itself.
+    """
     if name in ("wer", "cer"):
         return ErrorRate(name, answer, outputs)
     if name == "map":

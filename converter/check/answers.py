@@ -42,7 +42,13 @@ class Answers:
             self._known[path.stem] = ModelError(path.read_text())
 
     def know(self, feeds: Outputs, outputs: Outputs, tag: str = "") -> None:
-        """Remembers what it gave."""
+        """Remembers what the source gave, so that it isn't asked again.
+
+        Args:
+            feeds: One sample: arrays by input name.
+            outputs: What it gave for them: arrays by output name.
+            tag: Tells runs on the same feeds apart: rounding added by a seed.
+        """
         self._learn(_key(feeds) + tag, outputs)
 
     def __call__(self, feeds: Outputs, tag: str = "") -> Outputs:

@@ -67,20 +67,52 @@ def flagged(name: str, why: str, *, strict: bool) -> GateResult:
 def judged(
     name: str, limit: float, value: float, kept: bool, why: str, unit: str = ""
 ) -> GateResult:
-    """A gate with numbers, passed where it was ``kept`` to."""
+    """A gate that was judged by a number.
+
+    Args:
+        name: ``cosine``, ``drop top1``...
+        limit: What was allowed, in ``unit``.
+        value: The worst that was found, in ``unit``.
+        kept: Whether the gate passed.
+        why: What decided, in words: which output or metric, and where.
+        unit: ``points``, ``ms`` or nothing.
+    """
     return GateResult(name, limit, value, "passed" if kept else "failed", why, unit)
 
 
 def passed(name: str, limit: float | None, value: float | None, why: str) -> GateResult:
+    """A gate that was kept.
+
+    Args:
+        name: ``cosine``, ``drop top1``...
+        limit: What was allowed; None where the gate has no number.
+        value: The worst that was found; None where there is none.
+        why: What decided, in words.
+    """
     return GateResult(name, limit, value, "passed", why)
 
 
 def failed(name: str, limit: float | None, value: float | None, why: str) -> GateResult:
+    """A gate that was missed.
+
+    Args:
+        name: ``cosine``, ``drop top1``...
+        limit: What was allowed; None where the gate has no number.
+        value: The worst that was found; None where there is none.
+        why: What decided, in words: which output or metric, and where.
+    """
     return GateResult(name, limit, value, "failed", why)
 
 
 def unjudged(name: str, why: str, limit: float | None = None, unit: str = "") -> GateResult:
-    """A gate that couldn't be judged."""
+    """A gate that couldn't be judged.
+
+    Args:
+        name: ``cosine``, ``drop top1``...
+        why: What was missing, in words.
+        limit: What was allowed; None where the gate has no number.
+        unit: Of ``limit``: ``points``, ``ms`` or nothing.
+    """
     return GateResult(name, limit, None, "not judged", why, unit)
 
 

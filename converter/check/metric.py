@@ -125,7 +125,13 @@ class MetricTally:
     def add(
         self, source: Mapping[str, Array], candidate: Mapping[str, Array], sample: Sample
     ) -> None:
-        """Counts one sample; one without a label is left out."""
+        """Counts one sample; one without a label is left out.
+
+        Args:
+            source: The source's outputs for it, by name.
+            candidate: The artifact's outputs for it, by name.
+            sample: The sample, with its label.
+        """
         if sample.label is not None:
             sides = (self.metric.note(outputs, sample) for outputs in (source, candidate))
             self.notes.append((sample.name, *sides))

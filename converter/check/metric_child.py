@@ -58,7 +58,21 @@ class Metric:
         }
 
     def score(self, file: str, names: list[str], label: Any, label_array: bool) -> dict[str, Any]:
-        """Calls the function with one sample's outputs, read from an npz."""
+        """Calls the function with one sample's outputs.
+
+        Args:
+            file: An .npz with the outputs as ``o0``, ``o1``..., and with ``label`` where that is an
+                array.
+            names: The outputs' names, in the order of those arrays.
+            label: The label, where it isn't an array.
+            label_array: Whether the label is read from ``file``.
+
+        Returns:
+            ``{"value": number}``.
+
+        Raises:
+            Failure: The function raised, or its number isn't finite.
+        """
         with np.load(file, allow_pickle=False) as stored:
             outputs = {name: stored[f"o{i}"] for i, name in enumerate(names)}
             if label_array:

@@ -70,7 +70,14 @@ class Comparer:
         self._samples = 0
 
     def add(self, reference: Outputs, candidate: Outputs, sample: str = "") -> None:
-        """Compares one sample's outputs (arrays by name); ``sample`` is its name."""
+        """Compares one sample's outputs.
+
+        Args:
+            reference: The source's arrays, by output name.
+            candidate: The artifact's arrays, by output name; missing and additional names are
+                counted.
+            sample: The sample's name, for the report; empty for its number.
+        """
         self._samples += 1
         self._missing.update(dict.fromkeys(name for name in reference if name not in candidate))
         self._unexpected.update(dict.fromkeys(name for name in candidate if name not in reference))

@@ -41,7 +41,8 @@ class OutputComparer:
 
     Args:
         name: The output.
-        r, c: The first sample's reference and candidate, for their dtypes and shape.
+        r: The reference's array for the first sample: its dtype and shape hold for all.
+        c: The candidate's array for the first sample.
         scores: Whether it is known to be scores.
         range: The largest magnitude that it can have; 0 where that isn't known.
         scale: Scale and zero point where its integers stand for real numbers.
@@ -88,9 +89,11 @@ class OutputComparer:
         """Compares one sample's arrays.
 
         Args:
-            r, c: The reference's and the candidate's.
-            sample: Its name.
-            listed: The list that they are a part of, its rows where they belong.
+            r: The reference's array.
+            c: The candidate's. With another shape, the sample counts as a shape problem and isn't
+                compared.
+            sample: The sample's name.
+            listed: The list that the output is a part of, its rows where they belong.
         """
         kind = type_name(c.dtype)
         if kind != self.types[0] and kind != self.types[1]:

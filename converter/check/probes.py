@@ -187,7 +187,15 @@ class Builder:
     def of(
         cls, model: Model, samples: Samples, *, exact: bool, seed: int, size: int = 0
     ) -> Builder:
-        """For a model as it was read: its graph says what is an index, and what a run costs."""
+        """For a model as it was read: its graph says what is an index, and what a run costs.
+
+        Args:
+            model: The graph.
+            samples: At least one.
+            exact: Whether edges are probes: a lower precision answers for what its samples hold.
+            seed: Of mixes.
+            size: Bytes of one run's inputs and outputs.
+        """
         seen = next(iter(samples)).feeds
         macs = sum(macs_by_node(model, sizes_of(model.inputs, seen)).values())
         handles = any(node.op_type in HANDLE_NAN for node in model.nodes())
@@ -348,7 +356,16 @@ def _numbers(feeds: Mapping[str, Array]) -> int:
 def rows_of(
     outputs: Mapping[str, Array], specs: Sequence[TensorSpec], count: int
 ) -> list[dict[str, Array]]:
-    """A batch's outputs row by row, each a batch of 1; without those that have no batch."""
+    """A batch's outputs row by row, each a batch of 1.
+
+    Args:
+        outputs: Arrays by name, of a batch of ``count``.
+        specs: The outputs' specs, which say where the batch axis is.
+        count: The rows.
+
+    Returns:
+        ``count`` mappings, without the outputs that have no batch.
+    """
     whole = {
         name: axis
         for name, axis in _batch_axes(specs).items()

@@ -64,7 +64,16 @@ class Prober:
     def probe(
         self, result: AccuracyResult, seed: int = 0, progress: Progress | None = None
     ) -> AccuracyResult:
-        """The result with what other inputs, from ``seed``, tell of its blind outputs."""
+        """Runs both sides on other inputs, for the outputs that are the same on all samples.
+
+        Args:
+            result: What the samples told; its blind outputs are looked into.
+            seed: Of the random inputs.
+            progress: Called with a name for the inputs before they run.
+
+        Returns:
+            The result, with what other inputs tell of its blind outputs.
+        """
         left = {output.name: Probed(output.name) for output in result.blind}
         single = {output.name for output in result.blind if output.blind == "one sample"}
         done: dict[str, Probed] = {}
@@ -114,7 +123,14 @@ class Prober:
 
 
 def find_telling(answers: Answers, samples: Samples, blind: Collection[str], seed: int) -> None:
-    """Asks what :meth:`Prober.probe` will ask, until each output that is ``blind`` tells."""
+    """Asks the source what :meth:`Prober.probe` will ask, until each blind output tells.
+
+    Args:
+        answers: The source's answers, which are kept there.
+        samples: Their inputs' specs, and the sizes of the first one.
+        blind: Names of outputs that are the same on all samples.
+        seed: Of the random inputs.
+    """
     seen, left = next(iter(samples)).feeds, set(blind)
     first = answers(seen)
     for _, feeds in other_inputs(samples.inputs, seen, seed):
@@ -127,7 +143,16 @@ def find_telling(answers: Answers, samples: Samples, blind: Collection[str], see
 def other_inputs(
     specs: Sequence[TensorSpec], seen: Mapping[str, Array], seed: int
 ) -> Iterator[tuple[str, Feeds]]:
-    """Names and feeds of the sizes of ``seen``, the likeliest to be sensible first."""
+    """Other inputs of the same sizes, the likeliest to be sensible first.
+
+    Args:
+        specs: The inputs, with what is known of their values.
+        seen: One sample: arrays by input name. Inputs without a spec keep its values.
+        seed: Of the random values.
+
+    Yields:
+        A name for messages, and arrays by input name, of the shapes and dtypes of ``seen``.
+    """
     known = [spec for spec in specs if spec.name in seen]
     for number, amplitude in enumerate(AMPLITUDES):
         generator = np.random.default_rng([seed, 1_000_000 + number])

@@ -93,6 +93,12 @@ class ReferenceOutputs:
 
         The index is written last: a folder without one is not complete.
 
+        Args:
+            session: Runs the samples.
+            samples: They are run in order, one at a time.
+            folder: Where the outputs are kept; it is made.
+            progress: Called with each sample's name before it runs.
+
         Raises:
             ModelError: The session failed on a sample; its name is in the error.
             MachineError: The disk is full.

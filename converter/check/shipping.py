@@ -177,9 +177,12 @@ def ship(
     """The samples that were chosen; the first ones where nothing was checked.
 
     Args:
-        samples, limits, outputs, lists: As of :func:`choose`.
+        samples: All there are.
+        limits: The artifact's, which go along.
+        outputs: The source's outputs, with what is known of their values.
+        lists: Which of them are lists of found things.
         reference: The source's outputs on the samples; None where the check was left out.
-        chosen: What it chose; None then.
+        chosen: What :func:`choose` chose; None where nothing was checked.
     """
     numbers = chosen.numbers if chosen else tuple(range(COUNT))
     items: list[Item] = []

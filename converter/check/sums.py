@@ -30,7 +30,13 @@ def as_float(array: Array) -> Array:
 
 
 def are_best(values: Array, best: Array, index: Array) -> bool:
-    """Whether the best values along the last axis, in order, and their indices are these."""
+    """Whether indices and values are those of the best, in order, along the last axis.
+
+    Args:
+        values: All values, (..., n).
+        best: What should be the k largest, (..., k), in descending order.
+        index: Where they should be in ``values``: integers, (..., k).
+    """
     taken = np.take_along_axis(values, index.astype(np.int64), axis=-1)
     right = -np.sort(-as_float(values), axis=-1)[..., : index.shape[-1]]
     return all(np.array_equal(as_float(each), right, equal_nan=True) for each in (taken, best))

@@ -221,7 +221,16 @@ def _plain(array: Any) -> Array:
 
 
 def choose_metrics(request: Request, session: Session, samples: Samples) -> list[Metric]:
-    """The task metrics that were asked for, or that suit the labels."""
+    """The task metrics that were asked for, or that suit the labels.
+
+    Args:
+        request: ``metric`` and ``answer``.
+        session: Its outputs' specs say what the model answers.
+        samples: The labels of the first four are looked at, where no metric was asked for.
+
+    Returns:
+        None of them where samples have no labels and no metric was asked for.
+    """
     names = request.metric
     if not names and samples.labelled:
         labels = [sample.label for sample, _ in zip(samples, range(4), strict=False)]

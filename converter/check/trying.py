@@ -88,8 +88,16 @@ def magnitudes(outputs: Iterable[Outputs]) -> dict[str, float]:
 def rows_in(
     ran: Iterable[Answered], outputs: Sequence[TensorSpec], lists: Sequence[Rows] = ()
 ) -> Iterator[tuple[Outputs, Outputs]]:
-    """What probes of the samples' own kind give, row by row: the source's, the artifact's; without
-    lists, whose rows may stand elsewhere."""
+    """What probes of the samples' own kind give, row by row.
+
+    Args:
+        ran: Probes with what the source gave, and what the artifact gave or how it failed.
+        outputs: The outputs' specs, which say where the batch axis is.
+        lists: Lists are left out: their rows may stand elsewhere.
+
+    Yields:
+        The source's outputs for a row, and the artifact's.
+    """
     listed = _names(lists)
     for probe, expected, found in ran:
         if isinstance(found, ModelyardError):
@@ -152,7 +160,13 @@ class Trier:
     def judge(
         self, result: AccuracyResult, ran: Iterable[Answered], left_out: Sequence[str] = ()
     ) -> AccuracyResult:
-        """The result with what probes told, and which were left out."""
+        """Adds to a result what probes told.
+
+        Args:
+            result: What the samples told: its errors are what a lower precision may err on a probe.
+            ran: Probes with what the source gave, and what the artifact gave or how it failed.
+            left_out: Names of probes that weren't run, for the report.
+        """
         known = {output.name: output.max_abs or 0.0 for output in result.comparison.outputs}
         trier = replace(self, known=known)
         tried = tuple(trier._tried(*item) for item in ran)

@@ -56,10 +56,18 @@ class Unsteady:
         self.proven: list[str] = []
 
     def reference(self, sample: Sample, expected: Outputs, found: Outputs) -> Outputs:
-        """``expected``, or what the source gives for the sample with rounding added; integers that
-        tie are the artifact's.
+        """What the artifact's outputs for a sample are compared with.
 
         A sample that rounding doesn't explain misses a gate: no more are looked into then.
+
+        Args:
+            sample: Its feeds are run again with rounding added.
+            expected: What the source gave for it, by output name.
+            found: What the artifact gave for it, by output name.
+
+        Returns:
+            ``expected``, or what the source gives with rounding added. Integers that tie are the
+            artifact's.
         """
         expected = self._untied(sample, expected, found)
         if not self._sought or self._kept(expected, found):
@@ -108,7 +116,12 @@ class Unsteady:
 
 
 def run_shaken(source: Callable[[], Session], feeds: Outputs, seed: int) -> Outputs:
-    """What a source gives with rounding added, by a seed.
+    """What a source gives with rounding added.
+
+    Args:
+        source: Opens the source, or returns the open one.
+        feeds: One sample: arrays by input name.
+        seed: Of the rounding: the same seed gives the same outputs.
 
     Raises:
         ModelyardError: It takes no such values.

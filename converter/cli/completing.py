@@ -19,18 +19,37 @@ _DEFINED = re.compile(r"^(?:class|def) ([A-Za-z]\w*)", re.MULTILINE)
 
 
 def source(ctx: click.Context, param: click.Parameter, text: str) -> Items:
-    """Of what ``convert`` takes: files, ``zoo:NAME``, and what ``FILE.py`` defines."""
+    """Of what ``convert`` takes: files, ``zoo:NAME``, and what ``FILE.py`` defines.
+
+    Args:
+        ctx: Click's context, unused.
+        param: The parameter that is completed, unused.
+        text: What was typed so far.
+    """
     if text.startswith("zoo:"):
         return _beginning(text, (f"zoo:{name}" for name in _zoo()))
     return _files(text, ("zoo:",))
 
 
 def zoo(ctx: click.Context, param: click.Parameter, text: str) -> Items:
+    """Names of zoo models, without ``zoo:``.
+
+    Args:
+        ctx: Click's context, unused.
+        param: The parameter that is completed, unused.
+        text: What was typed so far.
+    """
     return _beginning(text, _zoo())
 
 
 def recipe(ctx: click.Context, param: click.Parameter, text: str) -> Items:
-    """Files, and the recipes that come along."""
+    """Files, and the recipes that come along.
+
+    Args:
+        ctx: Click's context, unused.
+        param: The parameter that is completed, unused.
+        text: What was typed so far; with nothing, recipes that come along aren't listed.
+    """
     import recipes
 
     shipped = [path.stem for path in sorted(Path(recipes.__file__).parent.glob("*.yaml"))]
@@ -38,6 +57,13 @@ def recipe(ctx: click.Context, param: click.Parameter, text: str) -> Items:
 
 
 def file(ctx: click.Context, param: click.Parameter, text: str) -> Items:
+    """Files and folders.
+
+    Args:
+        ctx: Click's context, unused.
+        param: The parameter that is completed, unused.
+        text: What was typed so far.
+    """
     return _files(text)
 
 

@@ -113,7 +113,9 @@ def each(
     Args:
         what: The key of the list in the object that ``as_json`` prints.
         items: For each, its title, what is said of it in JSON whatever comes of it, what runs it.
-        as_json, show, as_dict: As for :func:`in_turn`.
+        as_json: Whether one JSON object is printed at the end, and nothing before.
+        show: Prints a result; its second argument is whether as JSON.
+        as_dict: A result as JSON holds it.
         own: Errors that don't keep the others from their turn.
         conclude: Shows what came of all; gives what more the object says.
     """

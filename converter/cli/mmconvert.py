@@ -36,7 +36,6 @@ def main() -> None:
 
 def run(asked: Asked, as_json: bool) -> None:
     """Converts, puts the file in place and says what was done."""
-
     from converter import api
     from converter.cli.printing import echo
     from converter.cli.show import show_result

@@ -12,7 +12,16 @@ from converter.cli import completing, options
 
 
 def pairs(ctx: click.Context, param: click.Parameter, texts: Sequence[str]) -> dict[str, str]:
-    """Reads NAME=VALUE; of two with one name, the last one counts."""
+    """Reads NAME=VALUE; of two with one name, the last one counts.
+
+    Args:
+        ctx: Click's context, for errors.
+        param: The option that is read, for errors.
+        texts: What was typed, one text for each time that the option was given.
+
+    Raises:
+        click.BadParameter: A text has no ``=``, or no name before it.
+    """
     found = [text.partition("=") for text in texts]
     for text, (name, equals, _) in zip(texts, found, strict=True):
         if not equals or not name:

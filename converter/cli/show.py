@@ -67,7 +67,13 @@ def show_overview(entries: Sequence[Entry]) -> None:
 
 
 def show_compared(compared: Compared, page: Path, as_json: bool) -> None:
-    """A row an artifact, what to ship and what changed; or all of it as JSON."""
+    """Prints a row for each artifact, what to ship and what changed.
+
+    Args:
+        compared: The artifacts of all runs.
+        page: Where the page was written, which the last line names.
+        as_json: Whether all of it is printed as JSON instead.
+    """
     from converter.report.compared_text import as_terminal
 
     if as_json:

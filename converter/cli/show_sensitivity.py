@@ -24,7 +24,13 @@ _NUMBERS = ("MACs", "share", "cost", "SQNR")
 
 
 def show_sensitivity(result: CostTable, limit: int | None, as_json: bool) -> None:
-    """The layers' costs, the dearest first, and what they come to."""
+    """Prints the layers' costs, the dearest first, and what they come to.
+
+    Args:
+        result: The costs, in that order.
+        limit: How many layers are printed; None for all.
+        as_json: Whether they are printed as JSON.
+    """
     if as_json:
         echo_json(result.as_dict(limit))
         return

@@ -36,7 +36,14 @@ def show_list(entries: Mapping[str, Entry | Joined], as_json: bool) -> None:
 
 
 def show_entry(name: str, entry: Entry | Joined, as_json: bool) -> None:
-    """All facts of a model, its files and whether they are in the cache, and how to convert it."""
+    """Prints all facts of a model, its files and whether they are in the cache, and how to convert
+    it.
+
+    Args:
+        name: Its name in the zoo, without ``zoo:``.
+        entry: What the catalogue says of it.
+        as_json: Whether that is printed as JSON.
+    """
     if isinstance(entry, Joined):
         _show_joined(name, entry, as_json)
         return

@@ -318,7 +318,17 @@ def _idle(parts: Sequence[Part]) -> list[str]:
 
 
 def staging_of(parts: Sequence[Part], out: Path, request: Request) -> Staging:
-    """Where the output is made; refuses a repository that it lies in, or that lies in it."""
+    """Where the output is made.
+
+    Args:
+        parts: The models of the run; what they read may not lie in the output.
+        out: The output folder, which appears at the end.
+        request: Says whether an earlier output may be overwritten.
+
+    Raises:
+        UsageError: The output lies in a repository that a part publishes to, or the repository in
+            it.
+    """
     reads = {
         f"{part.name}: {what}" if part.name else what: path
         for part in parts
@@ -334,8 +344,15 @@ def staging_of(parts: Sequence[Part], out: Path, request: Request) -> Staging:
 def work_of(
     part: Part, staging: Staging, cache: Cache, joins: Joins | None, scratch: Path | None = None
 ) -> Work:
-    """What the steps of a part share, with folders of its own; ``scratch`` is for files that go
-    again, where that isn't in the staging folder."""
+    """What the steps of a part share, with folders of its own.
+
+    Args:
+        part: One of the run's models.
+        staging: Where the output is made; the part's folder is in it.
+        cache: Where results of steps are kept.
+        joins: What joins the part to others in a flow; None without a flow.
+        scratch: For files that go again; None for a folder in the staging folder.
+    """
     folder, scratch = staging.folder / part.name, scratch or staging.folder / SCRATCH / part.name
     for made in (folder, scratch):
         made.mkdir(exist_ok=True)
@@ -496,8 +513,15 @@ def _early(parts: Sequence[Part]) -> Iterator[bool]:
 
 
 def outcome_of(work: Work, run: Run, versions: Mapping[str, str]) -> Outcome:
-    """A run that will be carried out, as what is made of it sees it; where it has a second method
-    of calibration, that is tried after a missed gate."""
+    """A run that will be carried out, as what is made of it sees it.
+
+    Where the plan has a second method of calibration, that is tried after a missed gate.
+
+    Args:
+        work: What its steps share.
+        run: The run; its ``revise`` is set for that second method.
+        versions: Of the packages that take part, by name, for the manifest.
+    """
     from converter.pipeline.outcome import Outcome
 
     outcome = Outcome(work, run, versions)

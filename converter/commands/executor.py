@@ -105,7 +105,13 @@ class Executor(Protocol):
     def carry_out(
         self, tasks: Sequence[Task], listener: Listener, ended: Callable[[Ended], None]
     ) -> None:
-        """Carries all of them out, and tells of each once it has ended; raises for none of them."""
+        """Carries out all tasks; a task that fails doesn't raise.
+
+        Args:
+            tasks: The cells; those of one group belong together.
+            listener: Called as steps go on, from several threads.
+            ended: Called with each task once it has ended, failed ones too.
+        """
 
 
 class Local:

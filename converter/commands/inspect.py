@@ -98,7 +98,13 @@ def inspect_model(
 
 
 def inspect_unread(own: Listing, name: str, why: str) -> Inspection:
-    """The facts of a file that can't be read as a graph, and ``why`` that is."""
+    """The facts of a file that can't be read as a graph.
+
+    Args:
+        own: What the file's own listing says: inputs, outputs, metadata.
+        name: The file as the user named it.
+        why: Why it can't be read as a graph, for people.
+    """
     return Inspection(
         **_of_file(own, name),
         source={},

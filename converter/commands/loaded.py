@@ -36,6 +36,12 @@ class Loaded:
     """An artifact that runs in this process. It is called with arrays, and closed at the end of a
     ``with`` block or by :meth:`close`.
 
+    Args:
+        title: ``onnx int8``, or the file's name.
+        session: The artifact, opened; it is closed with this.
+        preparing: Prepares the user's files as the run that made the artifact did; None where
+            arrays alone are taken.
+
     Attributes:
         title: ``onnx int8``, or the file's name.
         inputs, outputs: Name, type and shape of each, in order.

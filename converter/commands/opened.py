@@ -67,7 +67,16 @@ def resolve(values: Mapping[str, Any]) -> Request:
 
 @contextmanager
 def told(listener: Listener | None, id: str, title: str) -> Iterator[Progress]:
-    """Tells ``listener`` of one thing that is done; gives what it is to be told by meanwhile."""
+    """Tells a listener that one thing starts, and at the end how long it took.
+
+    Args:
+        listener: The listener; None for none.
+        id: The step's id, by which the listener tells steps apart.
+        title: The step in words, for people.
+
+    Yields:
+        What is called with progress meanwhile.
+    """
     listening, step = listener or Silent(), Step(id, title)
     start = time.perf_counter()
     listening.started(step)
@@ -119,7 +128,10 @@ def _reader(request: Request, alone: bool) -> tuple[Parser, Identity]:
 def working(source: str, options: Mapping[str, Any], alone: bool = False) -> Iterator[Work]:
     """A source to look at, without an output: its folder goes again.
 
-    With ``alone``, it may be an artifact that no parser reads.
+    Args:
+        source: As for :func:`converter.commands.convert.convert`.
+        options: Fields of a request.
+        alone: Whether it may be an artifact that no parser reads.
     """
     request = resolve({"source": source, **options})
     require_known(request)
@@ -194,6 +206,14 @@ def opened(
 
     Where the artifact lies in an output folder, what its manifest says goes for what ``options``
     leave open.
+
+    Args:
+        artifact: A file, or an output folder that holds one artifact.
+        source: The model that it came from; the same as ``artifact`` for the artifact alone.
+        options: Fields of a request.
+
+    Raises:
+        UsageError: There is no such artifact.
     """
     found = find_artifact(artifact)
     if not found.path.exists():
@@ -219,7 +239,16 @@ def emitter_of(found: Found) -> Emitter:
 
 
 def artifact_macs(found: Found, request: Request, sizes: Mapping[str, int]) -> int:
-    """Multiply-adds of one run of an artifact, as its file tells; 0 where that isn't known."""
+    """Multiply-adds of one run of an artifact, as its file tells.
+
+    Args:
+        found: The artifact, where it lies.
+        request: Its precision, and what the target reads of the options.
+        sizes: Of free dimensions by name.
+
+    Returns:
+        The number; 0 where it isn't known.
+    """
     emitter = emitter_of(found)
     made = Artifact(emitter.name, request.precision[0], found.path, [found.path])
     try:

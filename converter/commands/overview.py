@@ -21,7 +21,13 @@ _SEALS = [re.compile(seal.format("([0-9a-f]{64})").encode()) for seal in (SEAL, 
 
 
 def entry_of(recipe: str, made: Converted | None, error: ModelyardError | None) -> Entry:
-    """What came of a recipe: of a failed one, the report that it left."""
+    """What came of a recipe, as a page of several shows it.
+
+    Args:
+        recipe: Its file or name.
+        made: What the run made; None where it failed.
+        error: Why it failed; a report that it left behind is read.
+    """
     said = error.message.splitlines()[0] if error and error.message else ""
     if made is not None:
         return Entry(recipe, made.report, made.out, said)
@@ -114,8 +120,14 @@ def _is_index(path: Path) -> bool:
 def put_page(path: Path, page: str, seal: str) -> None:
     """Writes a page with its seal, which says that it is ours and unchanged.
 
+    Args:
+        path: The file, which is replaced.
+        page: The page as HTML, with the empty seal in it.
+        seal: The seal's text, with ``{}`` where the digest goes.
+
     Raises:
-        UsageError, MachineError: It can't be written.
+        UsageError: It can't be written there.
+        MachineError: The disk is full.
     """
     put(path, page.replace(seal.format(""), seal.format(seal_of(page)), 1))
 

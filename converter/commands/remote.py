@@ -84,7 +84,8 @@ def asked(what: str, url: str, protocol: str | None, options: Mapping[str, Any])
 
     Args:
         what: A package (or an output folder that holds one), or the model's source.
-        url, protocol: As :func:`converter.serving.remote.wire_to` takes them.
+        url: As :func:`converter.serving.address.parse` takes it.
+        protocol: What the user says that the server speaks; None where the address says it.
         options: Of the source: fields of Request.
 
     Raises:

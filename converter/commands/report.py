@@ -105,7 +105,14 @@ def earlier(path: str | None, beside: Path) -> tuple[str, list[Row]]:
 
 
 def finish(compared: Compared, page: Path, before: tuple[str, list[Row]], want: str | None) -> None:
-    """Notes what changed since what :func:`earlier` gave and what to ship, and writes the page."""
+    """Notes what changed and what to ship, and writes the page.
+
+    Args:
+        compared: All runs; the changes and the decision are put into it.
+        page: The file.
+        before: What :func:`earlier` gave: the earlier run's name, empty for none, and its rows.
+        want: What is needed, as in ``"p95<20ms size<10MB"``; None where nothing is to be decided.
+    """
     if before[0]:
         compared.against = before[0]
         compared.changes = changes(compared.rows, before[1])

@@ -56,7 +56,8 @@ def rollback(place: str | Path, *, to: int | None = None, undo: bool = False) ->
         MachineError: The disk or the store failed.
 
     Example:
-        >>> modelyard.rollback("models/net", to=2)
+        >>> modelyard.rollback("models/net", to=1).now
+        [1]
     """
     if undo and to is not None:
         raise UsageError("--undo and --to contradict each other", hint="Give one of them.")

@@ -141,8 +141,9 @@ def serve(
         Its addresses.
 
     Example:
-        >>> with modelyard.serve("build/net", port=0) as served:
-        ...     print(served.addresses["http"])
+        >>> with modelyard.serve("build/other", port=0) as served:
+        ...     print(served.addresses["v2"])
+        http://127.0.0.1:.../v2/models/net
     """
     server, folder = find_package(path)
     home = homes.choose(server, folder, container, image)
@@ -225,7 +226,14 @@ def _addresses(server: Server, public: Launch, secure: bool) -> dict[str, str]:
 
 
 def address_of(endpoint: Endpoint, place: str, secure: bool) -> str:
-    """``grpc://HOST:PORT/MODEL``, ``http://HOST:PORT/v2/models/MODEL``, ``http://HOST:PORT/PATH``."""
+    """A model's address, as a client types it: ``grpc://HOST:PORT/MODEL``,
+    ``http://HOST:PORT/v2/models/MODEL``, ``http://HOST:PORT/PATH``.
+
+    Args:
+        endpoint: The model or path, and its protocol.
+        place: ``HOST:PORT``.
+        secure: Whether the server speaks TLS: ``grpcs`` and ``https`` then.
+    """
     if endpoint.protocol == "grpc":
         return f"grpc{'s' * secure}://{place}/{endpoint.model}"
     path = f"/v2/models/{endpoint.model}" if endpoint.protocol == "v2" else endpoint.model

@@ -106,7 +106,8 @@ def split(
         find_smallest: Whether to cut where the fewest bytes lead from one part to the other.
         before: Share of the multiply-adds that the first part may have then.
         most: Tensors that may lead from one part to the other.
-        device, cloud: The parts' targets.
+        device: The first part's target.
+        cloud: The second part's target, whose package ``serve`` makes.
         listener: Told how it goes on.
         **options: Fields of :class:`converter.options.request.Request`; ``serve`` is the cloud's.
 

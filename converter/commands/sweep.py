@@ -127,7 +127,9 @@ def sweep(
         against: An earlier run: what changed since is told.
         again: Whether cells that an earlier run made are made again.
         files: What is written besides the page.
-        trust_recipe, set, document: As for ``run_recipe``.
+        trust_recipe: Whether code and interpreters that the recipe names may run.
+        set: The recipe's variables, by name.
+        document: Which recipe of a file of several YAML documents, counted from 1.
         watcher: Told how it goes on.
         executor: Where cells are carried out; None for here.
         known: Makes the user's error of whatever was raised.

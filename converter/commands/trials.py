@@ -130,7 +130,16 @@ class Bench:
             shutil.rmtree(folder)
 
     def points(self, copy: Path, served: Served, callers: Sequence[int]) -> Sequence[LoadPoint]:
-        """A served copy under load."""
+        """Measures a served copy under load.
+
+        Args:
+            copy: The copy's folder, whose samples are sent where the load has no files.
+            served: The server's process, and where it listens.
+            callers: For each point, how many requests are under way at once.
+
+        Returns:
+            A point for each of ``callers``, in that order.
+        """
         if self.load.files:
             wire = self._posted(copy, served)
             files = [wire.post(file) for file in self.load.files]
@@ -197,7 +206,16 @@ class Bench:
     def in_turns(
         self, goal: Goal, limit: float | None, pair: tuple[Trial, Trial]
     ) -> tuple[list[float | None], list[float | None]]:
-        """The figures of the package as it is and of a trial, both being served, in turns."""
+        """Measures the package as it is and a trial in turns, both being served.
+
+        Args:
+            goal: What a figure is: throughput, latency...
+            limit: Milliseconds that p95 has to stay below; None for no limit.
+            pair: The package as it is, and the trial.
+
+        Returns:
+            The figures of each, one a round; None for a round with errors or above the limit.
+        """
         figures: tuple[list[float | None], list[float | None]] = ([], [])
         title = f"as it is beside {in_words(pair[1].values)}"
         with told(self._listener, "turns", title), ExitStack() as stack:
@@ -210,8 +228,19 @@ class Bench:
 
 
 def callers_of(trial: Trial, goal: Goal, limit: float | None) -> list[int]:
-    """The loads of a trial that its figure is of: where any counts, the one of the best; of one
-    that keeps to the limit at none, the lightest."""
+    """The loads that a trial's figure is of.
+
+    Where any load counts, that is the best one's; the lightest where the trial keeps to the limit
+    at none.
+
+    Args:
+        trial: What was measured, by load.
+        goal: Says which loads count.
+        limit: Milliseconds that p95 has to stay below; None for no limit.
+
+    Returns:
+        Numbers of requests under way at once.
+    """
     every = [point.concurrency or 1 for point in trial.points]
     if not goal.any_load:
         return every

@@ -132,8 +132,12 @@ def tune(
         files: A folder of files, as users send them, where the server prepares files: they are sent
             in the place of the package's samples, and what prepares them is turned as well.
         dry_run: Measure nothing: what would be turned is in the result.
-        offline, agree: As for ``serve``.
+        offline: Whether nothing is downloaded.
+        agree: Asked before an environment or an image is downloaded.
         listener: Told how it goes on.
+
+    Returns:
+        The settings, what each trial gave, and whether the package was changed.
 
     Raises:
         UsageError: There is no such package, it can't be tuned, or its output was edited.
@@ -141,11 +145,10 @@ def tune(
         GateError: The package answers wrong as it is.
         MachineError: The server didn't start.
 
-    Returns:
-        The settings, what each trial gave, and whether the package was changed.
-
     Example:
-        >>> modelyard.tune("build/net", p95=20, minutes=5)
+        >>> tuned = modelyard.tune("build/other", p95=20, minutes=5, dry_run=True)
+        >>> [knob.name for knob in tuned.knobs]
+        ['instances', 'preferred batch', 'queue delay us', 'threads']
     """
     if goal not in GOALS:
         raise UsageError(f"--for {goal}: there is no such goal", hint=", ".join(GOALS))

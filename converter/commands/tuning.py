@@ -219,7 +219,17 @@ def search(
     loss: Callable[[Trial], float | None],
     more: Callable[[], bool],
 ) -> list[Trial]:
-    """Measures proposals for as long as ``more`` says so and there are untried ones."""
+    """Measures proposals one after the other.
+
+    Args:
+        search: Proposes settings, and learns from what they came to.
+        measure: Serves and measures a proposal.
+        loss: What a trial came to: lower is better; None where it failed.
+        more: Asked before each proposal: whether time is left.
+
+    Returns:
+        The trials, in order.
+    """
     made = list[Trial]()
     while more() and (values := search.ask()) is not None:
         made.append(measure(values))
@@ -228,7 +238,16 @@ def search(
 
 
 def best(trials: Sequence[Trial], goal: Goal, limit: float | None) -> Trial | None:
-    """The trial whose figure is best; None where none keeps to the limit."""
+    """The trial whose figure is best.
+
+    Args:
+        trials: Of several alike, the earliest is taken.
+        goal: What a figure is, and whether more of it is better.
+        limit: Milliseconds that p95 has to stay below; None for no limit.
+
+    Returns:
+        The trial; None where none keeps to the limit.
+    """
     known = [(value, -number, trial) for number, trial in enumerate(trials)
              if (value := goal.value(trial, limit)) is not None]  # fmt: skip
     if not known:
@@ -246,8 +265,10 @@ def compare(
     Of three rounds each, noise alone does that once in twenty times.
 
     Args:
-        before, after: The figure of each round, in turns; None where the round had errors, or
-            didn't keep to the limit.
+        goal: What a figure is, its unit, and whether more of it is better.
+        before: The package's figure in each round; None where the round had errors, or didn't keep
+            to the limit.
+        after: The trial's, in the same rounds.
     """
     later = [value for value in after if value is not None]
     if len(later) < len(after) or not later:

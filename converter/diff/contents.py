@@ -30,10 +30,20 @@ def same_contents(
     samples: Sequence[Sample],
     tolerance: float,
 ) -> list[tuple[str, str]]:
-    """Pairs of tensors, of ``names_a`` and of ``names_b``, that hold nearly the same.
+    """Pairs of tensors that hold nearly the same.
 
     Each tensor is in one pair at most; of several that fit, the closest is taken, then the first.
-    Nearly the same is: no value differs by more than ``tolerance`` of the tensor's largest.
+
+    Args:
+        a: The first model, which runs the samples.
+        names_a: Its tensors that are looked at.
+        b: The second model.
+        names_b: Its tensors that are looked at.
+        samples: What both run on.
+        tolerance: How far apart values may be, as a share of the tensor's largest.
+
+    Returns:
+        Names of ``names_a`` with those of ``names_b``.
     """
     if not names_a or not names_b:
         return []
@@ -53,8 +63,16 @@ def same_contents(
 
 
 def pair_alike(a: Side, names_a: Sequence[str], b: Side, pairs: dict[str, str]) -> bool:
-    """Adds to ``pairs`` tensors of ``names_a`` that have no counterpart, with the one tensor of B
-    that the same operator makes of their inputs' counterparts.
+    """Pairs tensors that the same operator makes of paired inputs.
+
+    A pair needs a counterpart that is the only one.
+
+    Args:
+        a: The first model.
+        names_a: Its tensors, in the graph's order; those that have a counterpart already are passed
+            over.
+        b: The second model.
+        pairs: Names of A's tensors with those of B's; what is found is added.
 
     Returns:
         Whether any was added.

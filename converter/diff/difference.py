@@ -120,10 +120,11 @@ def compare_models(
     """Runs two models side by side and finds where they part.
 
     Args:
-        a, b: The models, every node and tensor named; neither is changed.
+        a: The first model, every node and tensor named; it isn't changed.
+        b: The second model, likewise.
         samples: Made for the inputs of ``a``, or with floats of another size.
-        tolerance: The largest error of tensors that agree (:mod:`converter.diff.tensors`); None
-            for what rounding explains, by the types that they compute in.
+        tolerance: The largest error of tensors that agree (:mod:`converter.diff.tensors`); None for
+            what rounding explains, by the types that they compute in.
         small: Up to how many tensors all of them are compared.
         most: How many samples are used at most, the first ones.
         progress: Told what is being done.

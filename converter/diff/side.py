@@ -92,7 +92,12 @@ class Side:
     def nearest(
         self, start: str, known: Collection[str], links: Mapping[str, list[str]]
     ) -> tuple[list[str], list[str]]:
-        """The nearest tensors of ``known`` along ``links`` from ``start``.
+        """The nearest known tensors from a tensor on.
+
+        Args:
+            start: The tensor.
+            known: Tensors at which the way ends.
+            links: For each tensor, the next ones: what it is made from, or what is made of it.
 
         Returns:
             Those tensors, and the tensors between, both in the graph's order.

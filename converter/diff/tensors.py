@@ -78,7 +78,13 @@ class PairComparer:
         self._odd_place: Place = ("", (), "", "")
 
     def add(self, a: Array, b: Array, sample: str) -> None:
-        """Compares one sample's tensors."""
+        """Compares one sample's tensors.
+
+        Args:
+            a: The tensor in model A.
+            b: The tensor in model B. With another shape or kind, it counts as different.
+            sample: The sample's name.
+        """
         floats = is_float(a.dtype), is_float(b.dtype)
         if a.shape != b.shape:
             self._tell(f"its shape is {_dims(b)} in B and {_dims(a)} in A", sample)

@@ -19,7 +19,13 @@ def verdict(found: Difference) -> str:
 
 
 def told(found: Difference, a: str = "A", b: str = "B") -> list[str]:
-    """What there is to say besides, a line each; the models are called ``a`` and ``b``."""
+    """What there is to say besides, a line each.
+
+    Args:
+        found: Where the models part.
+        a: What the first model is called.
+        b: What the second model is called.
+    """
     lines = [
         f"{len(found.along)} tensor{'s' * (len(found.along) != 1)} compared, "
         f"of {found.common} that both have; "

@@ -70,6 +70,11 @@ class Item:
 def keep(item: Item, obtain: Obtain, *, offline: bool = False) -> Path:
     """The item's path, from the cache or obtained now.
 
+    Args:
+        item: A file or folder, known by its sha256.
+        obtain: Fetches it into a folder, where the cache lacks it.
+        offline: Whether nothing may be fetched.
+
     Raises:
         DependencyError: It isn't there, and nothing may be fetched.
         ModelError: What was obtained is something else; nothing is kept.

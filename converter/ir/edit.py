@@ -84,7 +84,16 @@ def attribute_ints(node: onnx_ir.Node, name: str) -> list[int] | None:
 
 
 def attribute_int(node: onnx_ir.Node, name: str, default: int) -> int | None:
-    """An attribute's integer, or its default; None where it is a function's parameter."""
+    """An integer attribute of a node that may be in a function.
+
+    Args:
+        node: The node.
+        name: The attribute's name.
+        default: What ONNX says where it is left out.
+
+    Returns:
+        The integer; None where it is a function's parameter.
+    """
     attribute = node.attributes.get(name)
     if attribute is None:
         return default
@@ -147,7 +156,13 @@ def constant_value(
 def add_constant(
     graph: onnx_ir.Graph, name: str, content: np.ndarray[Any, Any] | onnx_ir.TensorProtocol
 ) -> onnx_ir.Value:
-    """A new initializer, under a name that is free."""
+    """Adds an initializer to a graph.
+
+    Args:
+        graph: Where it is registered.
+        name: What it is called; the name has to be free.
+        content: The initializer's dtype, shape and values.
+    """
     value = constant_value(name, content)
     graph.register_initializer(value)
     return value

@@ -345,7 +345,16 @@ def replaced(tensors: Mapping[onnx_ir.Value, onnx_ir.TensorProtocol]) -> Iterato
 def write_weights(
     values: Iterator[onnx_ir.Value], file: IO[bytes], data: Path
 ) -> dict[onnx_ir.Value, onnx_ir.TensorProtocol]:
-    """Writes large tensors one after the other; gives what stands for them in the model."""
+    """Writes large tensors one after the other, aligned.
+
+    Args:
+        values: The initializers; texts and small tensors stay in the model.
+        file: Where the bytes go, open for writing.
+        data: The path at which that file will lie.
+
+    Returns:
+        What stands for each of them in the model.
+    """
     written: dict[onnx_ir.Value, onnx_ir.TensorProtocol] = {}
     for value in values:
         tensor = value.const_value
@@ -367,7 +376,14 @@ def write_weights(
 def lying_in(
     file: Path, offset: int | None, name: str, tensor: onnx_ir.TensorProtocol
 ) -> onnx_ir.ExternalTensor:
-    """A tensor whose bytes lie in a file, from an offset on."""
+    """A tensor whose bytes lie in a file.
+
+    Args:
+        file: The file; the model refers to it by its name, relative to its folder.
+        offset: The first byte; None for the file's beginning.
+        name: The tensor's name.
+        tensor: Says the dtype, shape and number of bytes.
+    """
     return Mapped(
         file.name,
         offset,

@@ -33,7 +33,13 @@ class MinCut:
         self._add(variable, 1, cost)
 
     def pair(self, zero: int, one: int, cost: int) -> None:
-        """``zero`` being 0 while ``one`` is 1 costs that."""
+        """Sets a cost for two variables that differ.
+
+        Args:
+            zero: The variable that is 0 then.
+            one: The variable that is 1 then.
+            cost: What that costs, at least 0; costs of several calls add up.
+        """
         self._add(zero, one, cost)
 
     def solve(self) -> set[int]:

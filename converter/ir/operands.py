@@ -20,7 +20,19 @@ def array_of(value: onnx_ir.Value | None) -> Array | None:
 
 
 def given(node: onnx_ir.Node, index: int, what: str) -> Array | None:
-    """An operand that has to be constant; None where it is left out. See :func:`needed`."""
+    """An operand that has to be constant, where it is there. See :func:`needed`.
+
+    Args:
+        node: The node.
+        index: The operand's place among the node's inputs.
+        what: What it is, in the plural, for errors: ``axes``.
+
+    Returns:
+        Its values; None where it is left out.
+
+    Raises:
+        Refused: It is computed when the model runs.
+    """
     there = index < len(node.inputs) and node.inputs[index] is not None
     return needed(node, index, what) if there else None
 
@@ -29,8 +41,9 @@ def needed(node: onnx_ir.Node, index: int, what: str) -> Array:
     """An operand that has to be there and constant.
 
     Args:
-        node, index: Which operand.
-        what: What it is, in the plural: ``axes``.
+        node: The node.
+        index: The operand's place among the node's inputs.
+        what: What it is, in the plural, for errors: ``axes``.
 
     Raises:
         Refused: It is computed when the model runs, or left out.

@@ -106,7 +106,13 @@ def _name_others(model: onnx_ir.Model, values: Iterable[onnx_ir.Value]) -> bool:
 
 
 def set_dimension(value: onnx_ir.Value, axis: int, dim: int | str | None) -> None:
-    """Sets one dimension of a value, which has a shape."""
+    """Sets one dimension of a value.
+
+    Args:
+        value: It has a shape, which is replaced.
+        axis: The dimension's place.
+        dim: Its size, or the name of a free one; None for a free one without a name.
+    """
     assert value.shape is not None
     dims: list[int | str | None] = [
         item if isinstance(item, int) else item.value for item in value.shape

@@ -148,8 +148,17 @@ def _same(window: Window, dims: Sequence[object], mode: str) -> Window:
 
 
 def same_total(dim: object, stride: int, reach: int) -> int:
-    """Padding before and after for ceil(size / stride) elements; what a stride of 1 needs, where
-    the size is free."""
+    """Padding before and after together, as SAME asks for: for ceil(size / stride) elements.
+
+    Args:
+        dim: The input's size along the axis, in elements; where it isn't a number, a stride of 1 is
+            assumed.
+        stride: The window's step.
+        reach: Elements from the first to the last one under the window.
+
+    Returns:
+        Elements.
+    """
     size = number_of(dim)
     return reach - 1 if size is None else max((-(-size // stride) - 1) * stride + reach - size, 0)
 

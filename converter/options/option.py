@@ -81,11 +81,24 @@ def declared(
     named: Mapping[str, tuple[float, ...]] = MappingProxyType({}),
     by_name: bool = False,
 ) -> Any:
-    """A field of a dataclass that is an option; its attributes are those of :class:`Option`.
+    """A field of a dataclass that is an option. See :class:`Option`.
 
     Args:
+        group: The heading that it stands under in ``--help``.
+        flag: How it is spelled, several separated by commas; ``--bench/--no-bench`` for a boolean.
+        help: One sentence.
+        default: The field's; with a list or mapping, the option may be given several times.
         affects: What it can change: of :data:`STEPS`, the kinds whose keys it is in, and of
             :data:`BESIDE`.
+        metavar: What stands for the value in the help.
+        split: Whether commas separate values.
+        choices: The only values that it takes; empty for any.
+        usual: Whether ``--help`` shows it, and not ``--help-all`` alone.
+        values: A key of :data:`converter.options.values.VALUES`: the names that it takes.
+        needs: The option or condition without which it changes nothing.
+        reads: Whether values of a plug-in's option are files.
+        named: Names that stand for several values.
+        by_name: Whether ``NAME=VALUE`` may be a value alone, for all names.
     """
     many = isinstance(default, (list, dict))
     option = Option(

@@ -94,7 +94,12 @@ def require_parts(
 
 
 def require_of_all(options: Mapping[str, Any], source: str, told: str) -> None:
-    """Refuses options that are of one model where ``source`` is several, which ``told`` lists.
+    """Refuses options of one model where the source is several.
+
+    Args:
+        options: Fields of a request, as far as they were given.
+        source: What the user named, for the error.
+        told: Which models that is, in words.
 
     Raises:
         UsageError: There are some.

@@ -84,7 +84,12 @@ def load_recipe(path: Path) -> dict[str, Any]:
 
 
 def read_fields(written: Mapping[str, Any], folder: Path, where: str) -> dict[str, Any]:
-    """The fields that were written in a recipe's file in ``folder``; ``where`` is for messages.
+    """A request's fields, as a recipe has them.
+
+    Args:
+        written: The recipe's keys and values, as YAML gives them.
+        folder: The recipe's own, which its paths are relative to.
+        where: What errors call the recipe: its file.
 
     Raises:
         UsageError: A key or value isn't right.

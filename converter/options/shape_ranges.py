@@ -60,6 +60,12 @@ def require_fit(
 ) -> None:
     """Holds shapes against an input's declared one.
 
+    Args:
+        said: The option as it was written, for errors.
+        name: The input that it names.
+        inputs: All inputs of the model, by name.
+        shapes: Shapes for that input; each has to have its rank and fixed sizes.
+
     Raises:
         UsageError: There is no such input, or a shape contradicts it.
     """

@@ -115,6 +115,11 @@ class Sweep:
 def read_sweep(written: Any, where: str, read: Read) -> Sweep:
     """A sweep as a recipe has it.
 
+    Args:
+        written: What stands under ``sweep:``, as YAML gives it.
+        where: What errors call the recipe.
+        read: Reads options as a recipe writes them.
+
     Raises:
         UsageError: It is no mapping of options to lists, or a value isn't right.
     """
@@ -136,7 +141,19 @@ def read_sweep(written: Any, where: str, read: Read) -> Sweep:
 
 
 def read_axes(written: Mapping[Any, Any], where: str, read: Read) -> dict[str, list[Choice]]:
-    """The axes of a sweep; raises UsageError."""
+    """The axes of a sweep.
+
+    Args:
+        written: Options with their lists of values, as YAML gives them.
+        where: What errors call the recipe.
+        read: Reads options as a recipe writes them.
+
+    Returns:
+        For each axis, its choices in order.
+
+    Raises:
+        UsageError: An axis is no option, or has no list of values.
+    """
     axes: dict[str, list[Choice]] = {}
     for key, values in written.items():
         axis = str(key)

@@ -74,7 +74,13 @@ class SharedStore(Store, Protocol):
         """The JSON value of ``key``; None where there is none."""
 
     def remember(self, key: str, value: Any, *, shared: bool = True) -> None:
-        """Keeps a JSON value under ``key``, replacing what was there; ``shared``, behind too."""
+        """Keeps a JSON value, replacing what was there.
+
+        Args:
+            key: A sha256, as hex digits.
+            value: What JSON can hold.
+            shared: Whether a store behind this one gets it as well.
+        """
 
 
 class Cache:

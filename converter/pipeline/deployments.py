@@ -75,8 +75,16 @@ def deploy(
     request: Request,
     root: Path,
 ) -> None:
-    """Writes ``deploy/NAME/SERVER/MODEL/`` for every package in the report, and says so there and
-    in the package's README. All are made before the first is written.
+    """Writes ``deploy/NAME/SERVER/MODEL/`` for every package in the report.
+
+    All are made before the first is written. The report and the package's README then name them.
+
+    Args:
+        outcomes: The runs that made the packages.
+        flows: Packages of flows, over all parts.
+        report: Says which packages are given; the deployments are added to it.
+        request: ``deploy``: which deployments.
+        root: The output folder.
 
     Raises:
         UsageError: What was asked contradicts what was measured, or two would have one place.

@@ -112,7 +112,8 @@ def artifacts_of(
 
     Args:
         path: The folder that ``convert`` wrote, one in it (``build/net/onnx``), or an artifact.
-        to, precision: Only those of these targets and precisions.
+        to: Only artifacts of these targets; empty for all.
+        precision: Only artifacts of these precisions; empty for all.
 
     Returns:
         None where ``path`` lies in no folder of ours, or is no part of what its manifest names.

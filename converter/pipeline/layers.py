@@ -122,7 +122,8 @@ def differences(
     Args:
         request: What was asked for; see :attr:`Request.layers`.
         model: The model, with what its files say.
-        prepare, answer: What counts.
+        prepare: The preparation that counts.
+        answer: The answers that count.
     """
     zoo, said = request.layers.get(ZOO, {}), Suggested.of(model.source)
     lost = request.layers.get(RECIPE, {})

@@ -158,7 +158,17 @@ def skipped(outcome: Outcome) -> Iterator[str]:
 def missed_error(
     outcomes: Sequence[Outcome], report: Report, place: Path, given: bool
 ) -> ModelyardError:
-    """What the user is told of a run that missed something; ``place`` is where the report is."""
+    """The error for a run that missed something.
+
+    Args:
+        outcomes: The runs of all parts, with why steps were left out.
+        report: The report of all of them.
+        place: The folder in which the report is.
+        given: Whether the artifacts that passed are given (``--keep-going``).
+
+    Returns:
+        PartlyError where they are; else a GateError, or the one error that there was.
+    """
     failed = [item for item in report.artifacts if _failed(item)]
     passed = [item.title for item in report.artifacts if not _failed(item)]
     unmade = {name: part.failed for name, part in report.parts.items() if part.failed}

@@ -120,8 +120,15 @@ class Readings:
         return reading
 
     def keep_only(self, what: str, reading: Reading, key: str) -> None:
-        """Deletes from the cache what an earlier reading of the same code gave: nothing will look
-        for it any more, and code that draws random weights would fill the cache."""
+        """Deletes from the cache what an earlier reading of the same code gave.
+
+        Nothing will look for it any more, and code that draws random weights would fill the cache.
+
+        Args:
+            what: What kind of result it is, as ``reference`` with the samples' digest.
+            reading: The reading that counts now.
+            key: The result's key, which is kept.
+        """
         if reading.of_code:
             self.cache.supersede(digest_of([reading.slot, what]), key)
 

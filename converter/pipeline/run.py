@@ -47,7 +47,14 @@ class Listener(Protocol):
 
     def progress(self, step: Step, text: str) -> None: ...
 
-    def finished(self, step: Step, seconds: float, cached: bool) -> None: ...
+    def finished(self, step: Step, seconds: float, cached: bool) -> None:
+        """A step is done.
+
+        Args:
+            step: The step.
+            seconds: How long it took.
+            cached: Whether its result came from the cache.
+        """
 
 
 class Silent:
@@ -79,13 +86,34 @@ class Action(Protocol):
         """Called where the result is taken that an earlier run or another part made."""
 
     def key(self, step: Step, needs: list[str], result: Any) -> str:
-        """The key of its result: the step's own, or what only the result can tell."""
+        """The key of a result: the step's own, or what only the result can tell.
+
+        Args:
+            step: The step.
+            needs: The keys of the results that it needs, in the step's order.
+            result: What the step gave.
+        """
 
     def find(self, step: Step, needs: list[str], cache: Cache) -> tuple[str, Any] | None:
-        """Its key and its result from the cache, where they are there."""
+        """A step's result from the cache.
+
+        Args:
+            step: The step.
+            needs: The keys of the results that it needs, in the step's order.
+            cache: Where earlier runs kept results.
+
+        Returns:
+            Its key and the result; None where the cache lacks it.
+        """
 
     def keep(self, key: str, result: Any, cache: Cache) -> None:
-        """Puts its result into the cache."""
+        """Puts a step's result into the cache.
+
+        Args:
+            key: What :meth:`key` gave.
+            result: What the step gave.
+            cache: Where later runs look for it.
+        """
 
 
 @dataclass(frozen=True)
@@ -204,8 +232,13 @@ class Run:
         return True
 
     def settle(self, step: Step, future: Future[None], *, alone: bool) -> None:
-        """Raises what a step raised, unless the run goes on without it, or, where it isn't
-        ``alone``, other parts do."""
+        """Raises what a step raised, unless this run, or other parts, go on without it.
+
+        Args:
+            step: The step, which has ended.
+            future: What it came to.
+            alone: Whether no other part goes on where this run can't.
+        """
         try:
             future.result()
         except Exception as error:
@@ -231,7 +264,13 @@ class Run:
             raise
 
     def do(self, step: Step, tell: Progress, keep: Keep) -> None:
-        """Carries out one step: takes its result from the cache, or makes it."""
+        """Carries out one step: takes its result from the cache, or makes it.
+
+        Args:
+            step: A step whose needs are done.
+            tell: Called with its progress.
+            keep: Called with what writes the result into the cache, beside the next steps.
+        """
         start = time.perf_counter()
         shown = self.shown(step)
         self.listener.started(shown)

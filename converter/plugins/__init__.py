@@ -116,7 +116,13 @@ def places() -> tuple[str, ...]:
 
 
 def set_aside(kind: str, entry: EntryPoint, error: object) -> Broken:
-    """Notes that a plug-in of another distribution can't be used, and why."""
+    """Notes that a plug-in of another distribution can't be used, and why.
+
+    Args:
+        kind: The group: ``parsers``, ``emitters``...
+        entry: Its entry point, which names the distribution.
+        error: What was raised, or what is wrong in words.
+    """
     bug = isinstance(error, Exception) and not isinstance(error, ModelyardError)
     what = f"{type(error).__name__}: {error}" if bug else getattr(error, "message", str(error))
     made = Broken(kind, entry.name, _distribution(entry), one_line(what))

@@ -130,8 +130,8 @@ class Layer:
 
         Args:
             x: The layer's input, batch first for a Conv.
-            limit: Rows, evenly strewn over the positions; the same ones for the same ``seed``
-                and shape.
+            limit: Rows, evenly strewn over the positions.
+            seed: Which positions are picked: the same ones for the same seed and shape.
 
         Returns:
             (groups, rows, inputs)

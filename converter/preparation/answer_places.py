@@ -21,8 +21,18 @@ Size = tuple[int | None, int | None]
 
 
 def put_masks(model: Model, known: Masks, placed: Placed | None, size: Size) -> Masks:
-    """Each pixel's class, int64 [batch, height, width]: in the picture's own size where the graph
-    knows it, else in the output's.
+    """Puts each pixel's class behind a model, int64 [batch, height, width].
+
+    It has the picture's own size where the graph knows it, else the output's.
+
+    Args:
+        model: The model, which is changed.
+        known: The declared answer.
+        placed: Where the picture is in the model's; None where the graph doesn't know.
+        size: Height and width of the model's picture, in pixels; None for a free one.
+
+    Returns:
+        The answer that is left to do outside of the graph.
 
     Raises:
         UsageError: The output's axes, or the sizes of the model's picture, aren't known.
@@ -69,8 +79,18 @@ def _nearest(b: Builder, x: Value, placed: Placed, size: Size, axis: int) -> Val
 
 
 def put_keypoints(model: Model, known: Keypoints, placed: Placed | None, size: Size) -> Keypoints:
-    """Points as x and y in pixels: of the picture where the graph knows where it is in the model's,
-    else of the model's.
+    """Puts points as x and y in pixels behind a model.
+
+    They are of the picture where the graph knows where it is in the model's, else of the model's.
+
+    Args:
+        model: The model, which is changed.
+        known: The declared answer.
+        placed: Where the picture is in the model's; None where the graph doesn't know.
+        size: Height and width of the model's picture, in pixels; None for a free one.
+
+    Returns:
+        The answer that is left to do outside of the graph.
 
     Raises:
         UsageError: The output isn't points, or the size of the model's picture isn't known.

@@ -32,7 +32,13 @@ def behind(model: Model, value: Value) -> Builder:
 
 
 def put_other(b: Builder, model: Model, made: Value) -> None:
-    """Has a value of another type and other sizes take over the output's name and place."""
+    """Has a value of another type and other sizes take over an output's name and place.
+
+    Args:
+        b: Holds the new nodes, behind the node of that output.
+        model: The model, whose meaning of the output goes.
+        made: The new value.
+    """
     name = str(b.node.outputs[0].name)
     b.node.outputs[0].type, b.node.outputs[0].shape = made.type, made.shape
     b.put([made])
@@ -40,7 +46,13 @@ def put_other(b: Builder, model: Model, made: Value) -> None:
 
 
 def activated(b: Builder, x: Value, activation: str) -> Value:
-    """Probabilities of logits, along the last axis."""
+    """Probabilities of logits, along the last axis.
+
+    Args:
+        b: Where the node goes.
+        x: The logits.
+        activation: ``softmax`` or ``sigmoid``.
+    """
     attributes = {"axis": -1} if activation == "softmax" else {}
     return b.op(_ACTIVATIONS[activation], x, **attributes)
 

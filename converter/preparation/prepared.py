@@ -38,7 +38,8 @@ def stages_of(declared: Mapping[str, Any], folder: Path = Path()) -> Stages:
     """What a declaration says, done; functions of the user's in a process of their own.
 
     Args:
-        declared, folder: See :class:`Stages`.
+        declared: What inputs are made of and what outputs mean.
+        folder: Where a tokenizer's file lies.
     """
     if not any(item["kind"] == "step" for item in (*declared["prepare"], *declared["answer"])):
         return Stages(declared, folder)
@@ -75,8 +76,16 @@ def run_rows(run: Run, inputs: Sequence[TensorSpec], rows: Mapping[str, Array]) 
 def picture_array(
     known: Mapping[str, Any], file: Path, name: str, table: Array
 ) -> tuple[Array, Seen]:
-    """One picture as an input, without a batch, and where its pixels came from; see
-    :func:`read_picture`.
+    """One picture as an input, without a batch; see :func:`read_picture`.
+
+    Args:
+        known: How it is prepared.
+        file: The encoded picture.
+        name: What messages call it.
+        table: What each value becomes, [channels, 256]; its dtype is the result's.
+
+    Returns:
+        [channels, height, width] or [height, width, channels]; where its pixels came from.
 
     Raises:
         UsageError: It can't be read, or doesn't come to its size.

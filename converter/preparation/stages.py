@@ -96,7 +96,12 @@ class Stages:
     # -- in --------------------------------------------------------------------------
 
     def items(self, body: bytes, content_type: str = "", name: str = "the body") -> list[Item]:
-        """The files of a request, which messages call by ``name``.
+        """The files of a request.
+
+        Args:
+            body: The request's body, a multipart form among others.
+            content_type: The request's ``Content-Type``; empty where it has none.
+            name: What messages call the body.
 
         Raises:
             StageError: It is of a type that isn't taken, empty, or too large.

@@ -31,7 +31,17 @@ class Called:
         return {}
 
     def prepare(self, known: Mapping[str, Any], file: str, text: bool, into: str) -> dict[str, Any]:
-        """Writes the arrays that a function makes of a file, or of a text that one holds."""
+        """Writes the arrays that a function makes of a file, or of a text that a file holds.
+
+        Args:
+            known: The declared step: its function and options.
+            file: The path of the user's file.
+            text: Whether the function gets the file's text in the place of bytes.
+            into: The .npz that is written, by input name.
+
+        Returns:
+            Nothing: an empty mapping.
+        """
         data = Path(file).read_bytes()
         made = self._steps(known, data.decode() if text else data)
         arrays = {str(name): _array(known, name, value) for name, value in made.items()}
@@ -41,7 +51,20 @@ class Called:
     def answer(
         self, known: Mapping[str, Any], outputs: str, feeds: str, seen: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """What a function says of outputs, as JSON has it."""
+        """What a function says of outputs, as JSON has it.
+
+        Args:
+            known: The declared step: its function and options.
+            outputs: An .npz of the outputs by name.
+            feeds: An .npz of the inputs by name.
+            seen: The other fields of :class:`Seen`.
+
+        Returns:
+            ``{"answer": text}``, with the answer as JSON.
+
+        Raises:
+            StageError: The function fails, or gives what JSON lacks.
+        """
         told: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in seen.items()}
         made = self._steps(
             known, load_arrays(Path(outputs)), Seen(**told, feeds=load_arrays(Path(feeds)))

@@ -144,8 +144,17 @@ class Emitter(ABC):
     ) -> Sequence[Unsupported]:
         """All that this target can't take of the model.
 
-        Asked twice: of the model as it was read, where only what simplifying can't change counts
-        (``simplified`` is false), and of the simplified one.
+        Asked twice: of the model as it was read, and of the simplified one.
+
+        Args:
+            model: The graph, which isn't changed.
+            request: The options, which may rule out operators: ``--opset``, fixed shapes.
+            simplified: Whether passes have run. Where false, only what simplifying can't change
+                counts.
+
+        Returns:
+            One for each operator, shape or dtype that is in the way; empty where the target takes
+            all.
         """
 
     def ready(self) -> None:  # noqa: B027
@@ -161,7 +170,16 @@ class Emitter(ABC):
     def emit(
         self, model: Model, folder: Path, precision: str, request: Request, seen: Any = None
     ) -> Artifact:
-        """Writes the model into ``folder``; ``seen`` is what :meth:`observe` gave."""
+        """Writes the model as a file of the target, or as a folder.
+
+        Args:
+            model: The graph in the precision that it is written in, legalized where
+                :meth:`legalizing` says so.
+            folder: Where the artifact goes; files that it needs lie beside it.
+            precision: One of the target's ``precisions``.
+            request: The options, of which the target reads its own.
+            seen: What :meth:`observe` gave; None where it gave nothing.
+        """
 
     @abstractmethod
     def sniff(self, path: Path) -> bool:
@@ -171,7 +189,15 @@ class Emitter(ABC):
     def open(self, artifact: Artifact, request: Request, *, frugal: bool = False) -> Session:
         """The artifact, opened from disk in the target's own runtime.
 
-        With ``frugal``, a large model takes as little memory as it can; speed doesn't count.
+        Args:
+            artifact: What :meth:`emit` wrote, or a file that a user named.
+            request: The options: threads, providers, device.
+            frugal: Whether a large model takes as little memory as it can; speed doesn't count
+                then.
+
+        Raises:
+            ModelError: The runtime refuses the file.
+            DependencyError: The runtime isn't installed.
         """
 
     def load(self, artifact: Artifact, request: Request) -> Session:
@@ -184,9 +210,19 @@ class Emitter(ABC):
         return f"nothing here runs {self.name} in a process of its own and tells what it costs"
 
     def legalizing(self, model: Model, request: Request, seen: Any = None) -> LegalizingPass | None:
-        """What writes the model in operators that this target has, in ONNX, where something does;
-        verified like a pass before ``emit``, which takes what came of it
-        (:attr:`Model.legalized`)."""
+        """What writes the model in operators that this target has, in ONNX, where something does.
+
+        The result is verified like a pass before :meth:`emit`, which takes it
+        (:attr:`Model.legalized`).
+
+        Args:
+            model: The simplified graph.
+            request: The options.
+            seen: What :meth:`observe` gave; None where it gave nothing.
+
+        Returns:
+            The pass; None where the target takes the model's operators as they are.
+        """
         return None
 
     def others(self, artifact: Artifact, request: Request) -> Mapping[str, Callable[[], Session]]:

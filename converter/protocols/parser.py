@@ -78,7 +78,20 @@ class Tokenizing(Protocol):
     def tokenize(
         self, texts: Sequence[str], pairs: Sequence[str] | None, length: int | None, fixed: bool
     ) -> list[dict[str, list[int]]]:
-        """Each text's numbers, by the tokenizer's names; see :data:`converter.samples.texts`."""
+        """Turns each text into numbers. See :mod:`converter.samples.texts`.
+
+        Args:
+            texts: The texts.
+            pairs: The second text of each, as many as ``texts``, for models that take two; None for
+                others.
+            length: The most tokens of a text: longer ones are cut. None for the tokenizer's own
+                limit.
+            fixed: Whether each text is also padded to ``length``.
+
+        Returns:
+            For each text, the numbers by the tokenizer's names (``input_ids``, ``attention_mask``),
+            one for each token.
+        """
 
 
 class Parser(Protocol):
@@ -95,7 +108,18 @@ class Parser(Protocol):
     def identify(self, request: Request) -> Identity:
         """What it is, without starting the framework; raises UsageError if it isn't there."""
 
-    def open(self, request: Request, workdir: Path, progress: Progress) -> Source: ...
+    def open(self, request: Request, workdir: Path, progress: Progress) -> Source:
+        """Opens the source and starts its framework, where it needs one.
+
+        Args:
+            request: The source, and the options that say how to read it.
+            workdir: A folder for what is written while the source is open; the caller deletes it.
+            progress: Called with what happens, in a few words.
+
+        Raises:
+            ModelError: The file can't be read.
+            DependencyError: The framework isn't there.
+        """
 
 
 @runtime_checkable

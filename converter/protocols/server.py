@@ -107,7 +107,17 @@ class Server(ABC):
         folder: Path,
         evidence: Evidence | None = None,
     ) -> Packaged:
-        """Writes ``<folder>/<model name>/...``; ``folder`` is ``serving/<server>``."""
+        """Writes the package ``<folder>/<model name>/...``.
+
+        Args:
+            artifact: The file that is served: a link to it or a copy goes into the package.
+            model: The graph, whose inputs and outputs the server's configuration declares.
+            samples: They go along as test data and warm-up.
+            request: The options: the served name, ``--max-batch``, the server's own.
+            folder: ``serving/<server>`` in the output, which exists.
+            evidence: What the check kept for whoever runs the package: samples, limits, outputs;
+                None where it was left out.
+        """
 
     def join(self, folder: Path, flow: JoinedFlow) -> Packaged:
         """Writes ``<folder>/<flow's name>/...``, which takes users' files through the models of

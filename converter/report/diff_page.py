@@ -16,7 +16,8 @@ def as_html(found: Difference, a: str, b: str, based_on: str) -> str:
 
     Args:
         found: What was found.
-        a, b: What the models are called.
+        a: What the first model is called.
+        b: What the second model is called.
         based_on: What they were compared on, in words.
     """
     environment = markup.environment()

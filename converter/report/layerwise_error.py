@@ -94,7 +94,13 @@ class AlongReport(BaseModel):
 
     @classmethod
     def of(cls, found: Difference, before: str, after: str) -> AlongReport:
-        """Of what :func:`converter.diff.difference.compare_models` found."""
+        """The report's form of a difference.
+
+        Args:
+            found: What :func:`converter.diff.difference.compare_models` found.
+            before: The name of the step before.
+            after: The step's name.
+        """
         from converter.diff.words import told
 
         first = _first(found)

@@ -231,7 +231,13 @@ class PackageReport(_Part):
 
     @classmethod
     def of(cls, packaged: Packaged, root: Path, part: str = "") -> PackageReport:
-        """Of what a server's plug-in wrote somewhere under ``root``, of a part."""
+        """The report's entry for a package.
+
+        Args:
+            packaged: What a server's plug-in wrote.
+            root: The output folder, which the path in the report is relative to.
+            part: The part of the request that it is of; empty where there are no parts.
+        """
         return cls(
             part=part,
             server=packaged.server,
@@ -468,7 +474,13 @@ def narrowed(inputs: Sequence[str]) -> str:
 
 
 def flag(name: str, why: str, where: str = "") -> str:
-    """A gate of :data:`FLAGS` as a line."""
+    """A gate of :data:`FLAGS` as a line.
+
+    Args:
+        name: The gate's name.
+        why: What decided, in words.
+        where: Which artifact it is, with a space before it; empty where that is clear.
+    """
     return f"{FLAGS[name].capitalize()}{where}: {why}."
 
 

@@ -405,7 +405,15 @@ def _key(number: int, y: float, name: str) -> Markup:
 def x_grid(
     x: Axis, top: float, bottom: float, ticks: Sequence[float], pattern: str | None
 ) -> Markup:
-    """Vertical lines at ``ticks``, their numbers below."""
+    """Vertical lines of a grid, with their numbers below.
+
+    Args:
+        x: The axis, which turns values into units of the drawing.
+        top: Where the lines begin, in units from the drawing's top.
+        bottom: Where they end.
+        ticks: The values that have a line.
+        pattern: A ``str.format`` pattern for the numbers; None for the shortest text.
+    """
     line = Markup('<line class="grid" x1="{0}" x2="{0}" y1="{1}" y2="{2}"/>')
     parts = []
     for tick in ticks:
@@ -435,13 +443,27 @@ def _x_caption(x: Axis, bottom: float, left: str, right: str) -> Markup:
 
 
 def text_at(x: float, y: float, text: str, classes: str) -> Markup:
-    """A text, which is escaped."""
+    """A text in a drawing.
+
+    Args:
+        x: Units from the left; ``classes`` say whether the text begins, ends or is centred there.
+        y: Units from the top to the text's baseline.
+        text: The text, which is escaped.
+        classes: CSS classes, separated by spaces.
+    """
     pattern = Markup('<text x="{}" y="{}" class="{}">{}</text>')
     return pattern.format(round(x, 2), round(y, 2), classes, text)
 
 
 def drawing(parts: Sequence[Markup], height: float, label: str, width: int = WIDTH) -> Markup:
-    """An image of these parts, with a label for those who don't see it."""
+    """A whole drawing, which scales with its column.
+
+    Args:
+        parts: What is in it.
+        height: Units.
+        label: What it shows, for those who don't see it.
+        width: Units.
+    """
     pattern = Markup('<svg viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>')
     return pattern.format(width, round(height), label, Markup("").join(parts))
 

@@ -109,7 +109,17 @@ _ARENA = "ONNX Runtime's arena, with the weights that it copied there"
 def in_onnxruntime(
     file: Path, providers: Sequence[str], threads: int | None, without: Sequence[str] = ()
 ) -> Alone | str:
-    """A file in ONNX Runtime on the CPU; why not, on a GPU."""
+    """A file in ONNX Runtime on the CPU.
+
+    Args:
+        file: The ``.onnx`` or ``.ort`` file.
+        providers: The providers that the user asked for: with any but ``cpu``, nothing is measured.
+        threads: Threads inside one run; None for one a core.
+        without: Names of ONNX Runtime's optimizations that are left out.
+
+    Returns:
+        What to run; or, on a GPU, why memory isn't measured there.
+    """
     if any(name != "cpu" for name in providers):
         return "measured on the CPU alone: leave --provider out"
     backend = "onnx.child.costs:OnnxRuntimeBackend"

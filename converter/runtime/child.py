@@ -239,7 +239,16 @@ class Child:
     def resume(
         self, what: str, progress: Callable[[str], None], warning: Callable[[str], None]
     ) -> bool:
-        """Serves another owner, with an empty log; whether it still lives."""
+        """Serves another owner, with an empty log.
+
+        Args:
+            what: What the child is called in messages from now on.
+            progress: Called with each progress text.
+            warning: Called with each warning.
+
+        Returns:
+            Whether the child still lives.
+        """
         self.what, self._progress, self._warning = what, progress, warning
         log = self._log.fileno()
         os.ftruncate(log, 0)

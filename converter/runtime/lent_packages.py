@@ -66,12 +66,14 @@ def carried(lent: Lent, packages: Mapping[str, str], abi: str) -> dict[str, str]
 
 
 def translating(lent: Lent, packages: Mapping[str, str], abi: str) -> dict[str, str]:
-    """The versions of what translates here what a Python traces that nothing can go along into.
-
-    Args:
-        lent, packages, abi: As for :func:`carried`.
+    """The versions of what translates here, for a Python that nothing can go along into.
 
     Nothing where it exports by itself, or may have ours, or the framework isn't here.
+
+    Args:
+        lent: What could go along, and what translates here.
+        packages: The distributions installed there, by canonical name, and their versions.
+        abi: The tag of the compiled modules that it loads (``SOABI``).
     """
     if lent.translating[-1] in packages or abi == sysconfig.get_config_var("SOABI"):
         return {}

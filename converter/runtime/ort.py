@@ -509,7 +509,6 @@ def failing_on(model: Path | onnx_ir.Model, **settings: Any) -> Failing | None:
         model: As :class:`OrtSession` takes it.
         settings: Others of the session's.
     """
-
     from converter.runtime.ort_optimizers import failing
 
     def loads(level: str, without: Sequence[str]) -> bool:

@@ -116,7 +116,8 @@ def open_session(
 
     Args:
         model: A file's name, or its content.
-        options, providers: As ONNX Runtime takes them.
+        options: Threads, optimization level and the like, as ONNX Runtime takes them.
+        providers: ONNX Runtime's own names, ``CUDAExecutionProvider``, best first.
         without: Names of its rewrites that are left out.
 
     Raises:
@@ -187,15 +188,18 @@ def time_on_device(
     concurrency: int,
     device: str = "cuda",
 ) -> Timing:
-    """Wall time of ``runs`` runs in each of ``concurrency`` threads, without copies from and to
-    the host.
+    """Wall time of runs, without copies from and to the host.
 
     Args:
         session: With a GPU provider.
         values: Inputs by name, in whatever memory; they are used where they are.
         outputs: Names; they are left in the device's memory.
-        runs, concurrency: How often, and in how many threads at once.
+        runs: How often each caller runs the session.
+        concurrency: How many threads run at once.
         device: Where outputs are left: ``cuda``, or ``cpu`` for a session without a GPU.
+
+    Returns:
+        ``runs * concurrency`` times in nanoseconds, and the wall time of all.
     """
 
     def caller() -> list[int]:

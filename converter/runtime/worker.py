@@ -70,8 +70,9 @@ def warm_workers() -> Iterator[None]:
 
     Example:
         >>> with modelyard.warm_workers():
-        ...     for name in ("small", "large"):
-        ...         modelyard.convert(f"{name}.pt2", trust_source=True, out=f"build/{name}")
+        ...     for size in (64, 96):
+        ...         made = modelyard.convert("net.py:Net", inputs=[f"x:batchx3x{size}x{size}"],
+        ...                                  bench=False, out=f"build/{size}")
     """
     global _resting
     if _resting is not None:
@@ -237,7 +238,8 @@ class WorkerSession:
     Args:
         call: Asks the process: :meth:`Worker.call`.
         workdir: Where the arrays go.
-        inputs, outputs: The model's.
+        inputs: The model's inputs, in order.
+        outputs: The model's outputs, in order.
         runtime: ``name``, ``version``, ``mode``, ``device``.
         threads: Inside one inference; None for the framework's default.
     """

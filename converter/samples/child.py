@@ -41,9 +41,20 @@ class UserError(Exception):
 
 
 def collect(out: IO[bytes], file: str, function: str, search_paths: list[str], limit: int) -> int:
-    """Writes what the function yields, up to ``limit`` items (0: all); gives how many.
+    """Writes what a function yields.
 
-    Raises UserError.
+    Args:
+        out: Where items go, one after the other.
+        file: The user's Python file.
+        function: The function's name.
+        search_paths: Folders that go onto the import path.
+        limit: Items at most; 0 for all.
+
+    Returns:
+        How many items were written.
+
+    Raises:
+        UserError: The function isn't there, fails, or yields what is no sample.
     """
     found = _load(file, function, search_paths)
     items = 0

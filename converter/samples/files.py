@@ -48,6 +48,7 @@ class ArraySamples(Samples):
         files: The files, in order.
         inputs: The model's inputs.
         labels: ``none``, the key of an .npz, or for a folder ``filename``, ``folder`` or a CSV.
+        label_names: Names of the classes; None where they aren't known.
         limit: Use only the first so many samples.
         origin: Where they came from, for the report.
         folder: Whether the files were found in a folder.
@@ -148,7 +149,20 @@ class ArraySamples(Samples):
 def feeds_of(
     arrays: dict[str, Array], layout: Layout, inputs: Sequence[TensorSpec], where: str
 ) -> dict[str, Array]:
-    """A sample's stored arrays as they are fed, by input name; raises UsageError."""
+    """A sample's stored arrays as they are fed.
+
+    Args:
+        arrays: By stored name.
+        layout: The stored name of each input's array.
+        inputs: The model's inputs.
+        where: What errors call the sample.
+
+    Returns:
+        By input name, each of its input's dtype, contiguous, read-only.
+
+    Raises:
+        UsageError: One holds NaN or infinity.
+    """
     return {spec.name: finish(arrays[layout.names[spec.name]], spec, where) for spec in inputs}
 
 
@@ -178,7 +192,12 @@ def some_left(good: list[SampleFile], skipped: Sequence[str]) -> list[SampleFile
 def readable(
     files: Sequence[SampleFile], read: Callable[[SampleFile], object], skipped: list[str]
 ) -> list[SampleFile]:
-    """The files that ``read`` takes; notes the others in ``skipped``.
+    """The files that can be read.
+
+    Args:
+        files: All of them.
+        read: Reads a file; raises UsageError where that can't be.
+        skipped: What is wrong with the others is added to it.
 
     Raises:
         UsageError: None is left.

@@ -183,6 +183,11 @@ def check_dtype(found: np.dtype[Any], spec: TensorSpec) -> None:
 def finish(array: Array, spec: TensorSpec, where: str) -> Array:
     """An array as it is fed: the input's dtype, contiguous, read-only.
 
+    Args:
+        array: Of a kind that can be cast to the input's dtype.
+        spec: The input.
+        where: What errors call the array.
+
     Raises:
         UsageError: It holds NaN or infinity; the first index is named.
     """

@@ -57,7 +57,8 @@ class FunctionSamples(Samples):
     ``search_paths``, are on its path.
 
     Args:
-        file, function: The user's code.
+        file: The user's Python file.
+        function: The function's name.
         inputs: The model's inputs.
         request: Its ``search_paths``, ``samples_limit`` and ``labels`` count.
         label_names: Names of the classes, where known.

@@ -123,7 +123,14 @@ def _check_bytes(inputs: tuple[TensorSpec, ...], shapes: Mapping[str, tuple[int,
 def random_values(
     generator: np.random.Generator, spec: TensorSpec, shape: tuple[int, ...]
 ) -> Array:
-    """Values of an input's dtype, as :class:`RandomSamples` has them."""
+    """Values as :class:`RandomSamples` has them.
+
+    Args:
+        generator: The same state gives the same values.
+        spec: Dtype and range of the values; floats without a range are normal, of mean 0 and
+            deviation 1.
+        shape: The array's.
+    """
     dtype = numpy_dtype(spec)
     values: Array
     if spec.dtype == "bool":

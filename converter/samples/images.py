@@ -162,6 +162,11 @@ class ImageSamples(Samples):
 class ImagePlan:
     """How images become a model's input.
 
+    Args:
+        inputs: The model's inputs, one of which takes pictures.
+        request: The ``--image-*`` options, and a recipe's preparation.
+        sizes: Of free dimensions by name, in pixels.
+
     Attributes:
         batch: How many images make a sample; None where the input has no batch dimension.
     """

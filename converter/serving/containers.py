@@ -52,6 +52,11 @@ def is_there(tool: str, image: str) -> bool:
 def pull(tool: str, image: str, progress: Progress) -> None:
     """Fetches an image.
 
+    Args:
+        tool: ``docker`` or ``podman``.
+        image: The image's name, with its tag.
+        progress: Called before it starts.
+
     Raises:
         DependencyError: It couldn't be; the tool's last lines are in the details.
     """
@@ -62,7 +67,14 @@ def pull(tool: str, image: str, progress: Progress) -> None:
 
 
 def command(tool: str, container: Container, package: Path, line: Sequence[str]) -> Command:
-    """Runs ``line`` in the container, with the package in it."""
+    """What runs a command line in a container, with the package in it.
+
+    Args:
+        tool: ``docker`` or ``podman``.
+        container: The image, and where the package goes in it.
+        package: The package's folder, mounted read-only.
+        line: The command line in the container.
+    """
     name = f"modelyard-{uuid.uuid4().hex[:16]}"
     run = [tool, "run", "--rm", "--name", name, "--network", "host"]
     run += ["--volume", f"{package.resolve()}:{container.folder}:ro"]

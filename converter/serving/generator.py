@@ -161,7 +161,13 @@ class Generator:
 
 
 def alike(wire: Wire, answer: bytes, expected: bytes) -> bool:
-    """Whether two answers say the same, but for how other batches round."""
+    """Whether two answers say the same, but for how other batches round.
+
+    Args:
+        wire: Reads answers of its protocol.
+        answer: An answer's body.
+        expected: The body of the answer that is right.
+    """
     import numpy as np
 
     try:

@@ -114,7 +114,14 @@ class InContainer(Home):
 
 
 def choose(server: Server, folder: Path, container: bool, image: str | None) -> Home:
-    """The environment; the container where one is asked for, or where only that can run it.
+    """Where a package's server runs: an environment, or a container where one is asked for or
+    where only that can run it.
+
+    Args:
+        server: The plug-in of the package's server.
+        folder: The package.
+        container: Whether a container is asked for.
+        image: The image to take; None for the server's own.
 
     Raises:
         UsageError: No container runs the package, or it isn't known which one.

@@ -38,14 +38,28 @@ class Answer:
 def message(
     method: str, place: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None
 ) -> bytes:
-    """A request as it goes over the wire."""
+    """A request as it goes over the wire.
+
+    Args:
+        method: ``GET``, ``POST``...
+        place: ``HOST:PORT``, for the header ``Host``.
+        path: With the query.
+        body: The body, whose length is declared.
+        headers: Further headers, in Latin-1.
+    """
     lines = [f"{method} {path} HTTP/1.1", f"Host: {place}", f"Content-Length: {len(body)}"]
     lines += [f"{name}: {value}" for name, value in (headers or {}).items()]
     return "\r\n".join([*lines, "", ""]).encode("latin-1") + body
 
 
 class Connection:
-    """One connection to a server; opened at the first request, and again where it was closed."""
+    """One connection to a server; opened at the first request, and again where it was closed.
+
+    Args:
+        host: A name or an address.
+        port: TCP.
+        secure: Whether it speaks TLS.
+    """
 
     def __init__(self, host: str, port: int, *, secure: bool) -> None:
         self._host, self._port, self._secure = host, port, secure

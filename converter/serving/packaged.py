@@ -21,7 +21,13 @@ FACTS = "modelyard.json"
 
 
 class PackagedSamples(Samples):
-    """The samples that go along with a package."""
+    """The samples that go along with a package.
+
+    Args:
+        origin: Where they came from, for reports.
+        inputs: The model's inputs.
+        samples: All of them, in memory.
+    """
 
     def __init__(self, origin: str, inputs: Sequence[TensorSpec], samples: list[Sample]) -> None:
         self.origin, self.inputs, self._samples = origin, tuple(inputs), samples

@@ -41,7 +41,13 @@ def wire_to(
 def open_wire(
     address: Address, outputs: Sequence[TensorSpec] = (), keys: tuple[str, str] = ("", "")
 ) -> Wire:
-    """The protocol of an address."""
+    """What asks a model by the protocol of its address.
+
+    Args:
+        address: ``json``, ``files``, ``grpc`` or v2 over HTTP.
+        outputs: Types of outputs, for plain JSON.
+        keys: What inputs and outputs stand under in plain JSON.
+    """
     if address.protocol == "json":
         from converter.serving.plain import Plain
 

@@ -14,11 +14,15 @@ _PIECE = 1 << 16
 
 
 def context_of(certificate: Path, key: Path, protocols: list[str]) -> ssl.SSLContext:
-    """A server's context; raises UsageError where the files are none or don't go together.
+    """A server's context for TLS.
 
     Args:
-        certificate, key: PEM.
+        certificate: The certificate, PEM, with those between it and a root.
+        key: The certificate's private key, PEM.
         protocols: What ALPN offers: gRPC asks for ``h2``.
+
+    Raises:
+        UsageError: The files can't be read or don't go together.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.set_alpn_protocols(protocols)
@@ -36,7 +40,8 @@ class SecureEnd:
     """Listens with TLS, and passes each connection on to a port of this machine.
 
     Args:
-        host, port: Where it listens.
+        host: The address that it listens on.
+        port: The port that it listens on.
         context: Its certificate.
         inner: The port on 127.0.0.1 that it passes on to.
     """

@@ -33,7 +33,13 @@ def to_bytes(array: Array) -> bytes:
 
 
 def from_bytes(data: bytes, dtype: str, shape: Sequence[int]) -> Array:
-    """The array of what :func:`to_bytes` gives."""
+    """The array of what :func:`to_bytes` gives.
+
+    Args:
+        data: Little-endian numbers; each text with its length before it, uint32.
+        dtype: The name of a TensorSpec's dtype.
+        shape: The array's.
+    """
     if dtype != "string":
         return np.frombuffer(data, numpy_type(dtype)).reshape(shape)
     found, at = [], 0
@@ -45,7 +51,13 @@ def from_bytes(data: bytes, dtype: str, shape: Sequence[int]) -> Array:
 
 
 def from_values(values: Any, dtype: str, shape: Sequence[int] | None = None) -> Array:
-    """The array of values from JSON; their own shape where none is given."""
+    """The array of values from JSON.
+
+    Args:
+        values: Nested lists, or a flat one.
+        dtype: The name of a TensorSpec's dtype.
+        shape: The array's; None for that of the nested lists.
+    """
     made = np.array(values, object if dtype == "string" else numpy_type(dtype))
     return made if shape is None else made.reshape(shape)
 

@@ -84,7 +84,13 @@ class Wire(ABC):
 
 
 def spec(name: str, dtype: str, shape: Sequence[int]) -> TensorSpec:
-    """A tensor as metadata have it: -1 is a free dimension, and a free first one the batch."""
+    """A tensor as servers' metadata have it.
+
+    Args:
+        name: The tensor's; free dimensions are named after it.
+        dtype: The name of a TensorSpec's dtype.
+        shape: -1 is a free dimension, and a free first one is the batch.
+    """
     free = ("batch" if not axis else f"{name}_{axis}" for axis in range(len(shape)))
     dims = tuple(own if size < 0 else size for own, size in zip(free, shape, strict=True))
     return TensorSpec(name, dtype, dims)

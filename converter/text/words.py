@@ -53,7 +53,13 @@ def limit(value: float) -> str:
 
 
 def beside(value: float, limit: float | None, told: Callable[[float], str] = number) -> str:
-    """A value in the digits that tell it from a limit: ``0.99998999`` beside ``0.99999``."""
+    """A value in the digits that tell it from a limit: ``0.99998999`` beside ``0.99999``.
+
+    Args:
+        value: The value.
+        limit: The limit; None for as many digits as usual.
+        told: Writes a number as usual.
+    """
     text = told(value)
     if limit is None or value == limit:
         return text
@@ -174,6 +180,11 @@ def times(value: float, low: float, high: float) -> str:
 
     The last digit stands for more than the spread; at least one is told, two of what begins with
     1 or 2, and at most three.
+
+    Args:
+        value: The factor, above 0.
+        low: The least that was measured.
+        high: The most that was measured.
     """
     digit = 10.0 ** math.floor(math.log10(value))
     coarsest = digit / 10 if value < 3 * digit else digit

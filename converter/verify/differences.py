@@ -93,7 +93,14 @@ class Difference:
 
 
 def difference(before: Array, after: Array, tolerance: Tolerance, name: str = "") -> Difference:
-    """How ``after`` differs from ``before``, which are the output ``name`` of two models."""
+    """How an output of a changed model differs from the model's before.
+
+    Args:
+        before: The output before, of any dtype.
+        after: The output after; another shape or dtype is a difference.
+        tolerance: How much of a difference is rounding, where it is floats.
+        name: The output's, for the tolerance of its own; empty for none.
+    """
     if before.shape != after.shape:
         return Difference(f"its shape is {_dims(after)}, was {_dims(before)}")
     if before.dtype != after.dtype:

@@ -44,6 +44,12 @@ def code() -> Emitter:
 def write(model: Model, path: Path, precision: str, request: Request) -> Artifact:
     """Writes ``path``, a folder.
 
+    Args:
+        model: What is traced.
+        path: The folder; those above it are made.
+        precision: The artifact's, by name.
+        request: What was asked for.
+
     Returns:
         An artifact whose details are ``bytes``, ``sha256`` of each file, ``signature``, and the
         interface.

@@ -46,7 +46,13 @@ def names_in(group: Group) -> dict[Item, str]:
 
 
 def constructed(group: Group, classes: Mapping[Group, str], dialect: Dialect) -> list[str]:
-    """Lines that make the modules and tensors of a module."""
+    """Lines that make the modules and tensors of a module.
+
+    Args:
+        group: The module.
+        classes: How each module that lies in it is constructed, as text.
+        dialect: The framework's.
+    """
     lines: dict[str, None] = {}
     for item, name in names_in(group).items():
         if isinstance(item, Step) and item.is_tensor:

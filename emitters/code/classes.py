@@ -48,7 +48,10 @@ def classes_of(
 
     Args:
         root: The model.
-        dialect, kind, interface, results: See :func:`emitters.code.bodies.body_of`.
+        dialect: The framework's.
+        kind: Gives what a value holds, by its index; see :func:`emitters.code.bodies.body_of`.
+        interface: What the model's method takes; see :func:`emitters.code.bodies.body_of`.
+        results: Indices of the values that the model gives.
         reserved: Names that no class may have.
     """
     found: list[Class] = []
@@ -166,7 +169,13 @@ def _written(body: Body, names: Mapping[int, str]) -> Body:
 
 
 def text_of(made: Class, dialect: Dialect, doc: str) -> str:
-    """A class as it is written."""
+    """A class as it is written.
+
+    Args:
+        made: The class.
+        dialect: The framework's.
+        doc: The class's docstring, in one line.
+    """
     tensor = dialect.tensor
     lines = [f"class {made.name}({dialect.base}):", f'    """{doc}"""', ""]
     takes = "".join(f", {name}: {kind}" for name, kind in made.parameters.items())

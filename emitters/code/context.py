@@ -192,12 +192,26 @@ class Context:
 
     def emit(self, text: str, strength: int = ATOM, *, unit: Unit | None = None,
              output: Value | None = None, hint: str = "") -> None:  # fmt: skip
-        """A statement that gives the node's first output, or another value."""
+        """A statement that gives one value.
+
+        Args:
+            text: The expression, with places for values.
+            strength: How tightly the expression holds together.
+            unit: The module that the statement calls; None: no module.
+            output: The value; None: the node's first output.
+            hint: What to call the value's variable; empty: after the operator.
+        """
         self._add(text, [output or self.node.outputs[0]], strength, "", unit, hint)
 
     def emit_many(self, text: str, targets: str | None = None, unit: Unit | None = None) -> None:
-        """A statement that gives all outputs that the node has; ``targets`` may have ``{0}``,
-        ``{1}`` for them, else they stand in their order."""
+        """A statement that gives all outputs that the node has.
+
+        Args:
+            text: The expression, with places for values.
+            targets: The left side, with ``{0}``, ``{1}`` for the outputs; None: all outputs, in
+                their order.
+            unit: The module that the statement calls; None: no module.
+        """
         used = [value for value in self.node.outputs if value.name]
         marks = [place(self.index(value), 0) if value.name else "_" for value in self.node.outputs]
         left = targets.format(*marks, *["_"] * 8) if targets else ", ".join(marks)
@@ -225,18 +239,27 @@ class Context:
 
         Args:
             kind: Its class.
-            arguments: Of its constructor, by position; ``named`` those by name.
+            arguments: Of its constructor, by position.
             given: What it is called with.
             weights: Its tensors.
             hint: What to call it.
             output: What it gives; else the node's first output.
+            **named: Of its constructor, by name; None leaves one out.
         """
         unit = self.unit(kind, arguments, weights or {}, hint, named)
         self.emit(f"{UNIT}({', '.join(given)})", unit=unit, output=output)
 
     def unit(self, kind: str, arguments: Sequence[object], weights: Mapping[str, Weight],
              hint: str, named: Mapping[str, object]) -> Unit:  # fmt: skip
-        """A module."""
+        """A module.
+
+        Args:
+            kind: Its class.
+            arguments: What its constructor takes by position.
+            weights: Its tensors, by the names that its framework has for them.
+            hint: What to call it where the source has no name for it.
+            named: What its constructor takes by name; None leaves an argument out.
+        """
         told = [("", str(item)) for item in arguments]
         told += [(name, str(item)) for name, item in named.items() if item is not None]
         return Unit(kind, tuple(told), dict(weights), hint)
@@ -267,12 +290,24 @@ class Context:
         return Weight((value.name, how), shape, dtype, make, trains and dtype.kind in "fV")
 
     def own(self, array: Array, key: str, *, trains: bool = True) -> Weight:
-        """Elements that were made here as a module's tensor."""
+        """Elements that were made here as a module's tensor.
+
+        Args:
+            array: The elements.
+            key: What tells the tensor from others of the same node.
+            trains: Whether a gradient is to reach it.
+        """
         name = (key, self.node.name or "")
         return Weight(name, array.shape, array.dtype, lambda: array, trains)
 
     def tensor(self, value: Value, strength: int = LOWEST, *, trains: bool = True) -> str:
-        """A place for a constant: a tensor of the module that all who use it lie in."""
+        """A place for a constant: a tensor of the module that all who use it lie in.
+
+        Args:
+            value: The constant.
+            strength: How tightly what stands there has to hold together.
+            trains: Whether a gradient is to reach it.
+        """
         path = self.path()[0]
         step = self._tensors.get(value)
         if step is None:

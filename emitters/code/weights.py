@@ -49,7 +49,13 @@ def bias_of(value: Value, size: int) -> tuple[onnx_ir.Node, Value] | None:
 
 
 def is_row(value: Value, shape: list[int | str | None], across: int) -> bool:
-    """Whether a Gemm adds a row of as many elements as its result has columns."""
+    """Whether a Gemm adds a row of as many elements as its result has columns.
+
+    Args:
+        value: What is added.
+        shape: The Gemm's matrix; a free size is a name or None.
+        across: Whether the matrix is transposed, and so has the columns on its first axis.
+    """
     own = shape_of(value) or []
     size = shape[0 if across else 1] if len(shape) == 2 else None
     return bool(own) and own[-1] == size and all(dim == 1 for dim in own[:-1])

@@ -62,7 +62,22 @@ def cut_of(
     sizes: Sequence[int | str | None],
 ) -> list[int]:
     """What a transposed convolution cuts off before and behind, by ONNX's formula for
-    ``output_shape``."""
+    ``output_shape``.
+
+    Args:
+        c: The node's context.
+        kernel: The window's size along each axis of space.
+        strides: Its step along each.
+        dilations: The distance between its elements along each.
+        more: Elements added behind (``output_padding``) along each.
+        sizes: Of the input's axes of space; a free one is a name or None.
+
+    Returns:
+        What is cut off before each axis of space, then what is cut off behind.
+
+    Raises:
+        Refused: A size that the formula needs is free.
+    """
     space = len(kernel)
     wanted, how = c.attr("output_shape"), c.attr("auto_pad", "NOTSET")
     if wanted is None and how in ("NOTSET", "VALID"):

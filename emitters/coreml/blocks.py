@@ -91,7 +91,8 @@ def cond(
     Args:
         context: Where it goes.
         pred: A boolean without axes.
-        then, otherwise: Give the results, which have to be alike in type and shape.
+        then: Gives the results where it is true.
+        otherwise: Gives the results where it is false, of the same types and shapes.
 
     Raises:
         Refused: They aren't, or something inside is refused.

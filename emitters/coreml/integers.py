@@ -45,15 +45,27 @@ def fits(source: DataType, target: DataType) -> bool:
 
 
 def remainder(context: Context, x: Var, y: Var) -> Var:
-    """What is left of int32 ``x`` after as many ``y`` as go into it, rounded down; its sign is that
-    of ``y``. MIL's ``mod`` doesn't say whose sign its result has: it is for what isn't negative."""
+    """What is left of ``x`` after as many ``y`` as go into it, rounded down; its sign is that of
+    ``y``. MIL's ``mod`` doesn't say whose sign its result has: it is for what isn't negative.
+
+    Args:
+        context: Where it goes.
+        x: int32.
+        y: int32, of a shape that broadcasts with that of ``x``.
+    """
     whole = context.op("floor_div", x=x, y=y)
     return context.op("sub", x=x, y=context.op("mul", x=whole, y=y))
 
 
 def wrapped(context: Context, x: Var, dtype: DataType) -> Var:
     """Integers as a type of fewer than 32 bits has them: modulo 2^bits, into its range. Others
-    stay as they are."""
+    stay as they are.
+
+    Args:
+        context: Where it goes.
+        x: int32.
+        dtype: The type that is meant.
+    """
     if not is_integer(dtype) or width(dtype) >= 32:
         return x
     span = context.const(1 << width(dtype))

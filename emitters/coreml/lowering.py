@@ -224,7 +224,16 @@ def _prepared(context: Context, pixels: Var, image: Image, port: Port) -> Var:
 
 
 def lower_nodes(context: Context, graph: onnx_ir.Graph, refusals: list[Unsupported]) -> bool:
-    """Lowers a graph's nodes in order; see :func:`emitters.lowering.walking.lower_each`."""
+    """Lowers a graph's nodes in order; see :func:`emitters.lowering.walking.lower_each`.
+
+    Args:
+        context: Where the operations go.
+        graph: The main graph, or the body of an If or Loop.
+        refusals: What can't be lowered is added.
+
+    Returns:
+        Whether all are lowered.
+    """
     return lower_each(graph, partial(_lower_one, context), refusals)
 
 

@@ -110,8 +110,12 @@ class MacSession(PackageSession):
 
 
 def picture(name: str, pixels: Array, color: str) -> Any:
-    """A ``PIL.Image`` of pixels ``[1, channels, height, width]``, whose channels are in the order
-    ``color``: ``RGB``, ``BGR`` or ``GRAYSCALE``.
+    """A ``PIL.Image`` of a sample's pixels.
+
+    Args:
+        name: The input, for the message.
+        pixels: [1, channels, height, width], whole numbers of 0 to 255 in any type.
+        color: The order of the channels: ``RGB``, ``BGR`` or ``GRAYSCALE``.
 
     Raises:
         UsageError: They are no whole numbers of 0..255.

@@ -54,6 +54,11 @@ class Options:
     def of(cls, request: Request, model: Model, seen: Mapping[str, Range] | None = None) -> Options:
         """The options of a request.
 
+        Args:
+            request: Its options of packages, images and labels.
+            model: What the package is made of.
+            seen: What sizes the samples have, by the name of the free dimension.
+
         Raises:
             UsageError: One doesn't fit the model or the target.
         """

@@ -41,6 +41,15 @@ _TLS = """Nothing is sent anywhere: the model runs where the package is."""
 def pack(artifact: Artifact, model: Model, shipped: Shipped, request: Request) -> list[str]:
     """Writes around ``model.mlpackage`` what every package has; gives what was decided.
 
+    Args:
+        artifact: What was checked; the package is the folder that it lies in.
+        model: What the artifact was made of.
+        shipped: The samples that go along, and what the source gave for them.
+        request: What was asked for; its name is the package's.
+
+    Returns:
+        Lines on what was decided.
+
     Raises:
         OSError: The folder can't be written.
         ModelError: The package can't be read.

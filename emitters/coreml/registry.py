@@ -41,7 +41,6 @@ def lowers(
         domain: Theirs; empty for ai.onnx.
         legal: Of which nodes; all, unless said. The others are legalized before.
     """
-
     names = [f"{domain}::{operator}" if domain else operator for operator in operators]
 
     def register(run: Lower) -> Lower:

@@ -14,7 +14,8 @@ def select(context: Context, condition: Var, x: Var, y: Var) -> Var:
     Args:
         context: Where it goes.
         condition: bool.
-        x, y: Of one type.
+        x: Where the condition holds.
+        y: Elsewhere; of the same type.
     """
     if not any(covers(part.shape, condition.shape) for part in (x, y)):
         first = x if len(x.shape) >= len(y.shape) else y

@@ -53,6 +53,12 @@ Arrays = Mapping[str, Array]
 def open_package(path: Path, request: Request, *, frugal: bool = False) -> PackageSession:
     """A session on a package: Core ML's own where that is.
 
+    Args:
+        path: The ``.mlpackage``.
+        request: What was asked for: threads, compute units.
+        frugal: Whether ONNX Runtime leaves weights as they are, which takes less memory and more
+            time.
+
     Raises:
         ModelError: It can't be read, or holds an operation that the parser doesn't know.
         DependencyError: coremltools isn't there.
@@ -144,6 +150,12 @@ class ReadBackSession(PackageSession):
 
     float16, which its CPU provider mostly computes in float32, is computed in float32 with every
     tensor rounded: no less than what hardware does, so that what overflows there does here.
+
+    Args:
+        path: The ``.mlpackage``.
+        request: What was asked for: threads.
+        frugal: Whether ONNX Runtime leaves weights as they are, which takes less memory and more
+            time.
     """
 
     def __init__(self, path: Path, request: Request, *, frugal: bool = False) -> None:
@@ -231,7 +243,19 @@ def _numbers(stored: onnx_ir.Value, name: str) -> onnx_ir.TensorProtocol:
 def package_ports(
     path: Path, specs: Mapping[str, list[TensorSpec]], description: Any
 ) -> dict[str, list[Port]]:
-    """A package's inputs and outputs, as the model had them where it says so."""
+    """A package's inputs and outputs, as the model had them where it says so.
+
+    Args:
+        path: The ``.mlpackage``, for messages.
+        specs: ``inputs`` and ``outputs``, as the package declares them.
+        description: The package's ``ModelDescription``, which may hold the model's own.
+
+    Returns:
+        ``inputs`` and ``outputs``.
+
+    Raises:
+        ModelError: The description's own record doesn't go with the package's ports.
+    """
     text = description.metadata.userDefined.get(KEY)
     by_name = {spec.name: spec for kind in specs.values() for spec in kind}
     try:

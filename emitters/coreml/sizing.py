@@ -19,7 +19,13 @@ Size = int | Any
 
 
 def size(context: Context, x: Var, axis: int) -> Size:
-    """How many elements a variable has along an axis."""
+    """How many elements a variable has along an axis.
+
+    Args:
+        context: Where it goes.
+        x: The variable.
+        axis: Counted from the end where it is negative.
+    """
     dim = x.shape[axis]
     if not free(dim):
         return int(dim)
@@ -87,7 +93,13 @@ def elements(context: Context, x: Var) -> list[Size]:
 
 
 def element(context: Context, x: Var, place: int) -> Size:
-    """One element of a vector of int32 [n], n known, as a size; -1 is the last."""
+    """One element of a vector, as a size.
+
+    Args:
+        context: Where it goes.
+        x: int32 [n], n known.
+        place: Which element; -1 is the last.
+    """
     known = None if x.sym_val is None else np.asarray(x.sym_val).ravel()[place]
     if known is not None and not free(known):
         return int(known)
@@ -116,8 +128,14 @@ _NUMBERS: dict[str, Callable[[int, int], int]] = {
 
 
 def compute(context: Context, kind: str, a: Size, b: Size) -> Size:
-    """What MIL's ``kind`` makes of two sizes: ``add``, ``sub``, ``mul``, ``floor_div``,
-    ``maximum`` or ``minimum``. Numbers stay numbers."""
+    """What MIL's operation makes of two sizes. Numbers stay numbers.
+
+    Args:
+        context: Where it goes.
+        kind: ``add``, ``sub``, ``mul``, ``floor_div``, ``maximum`` or ``minimum``.
+        a: The first.
+        b: The second.
+    """
     if not free(a) and not free(b):
         return int(_NUMBERS[kind](int(a), int(b)))
     if (kind == "add" and not free(b) and b == 0) or (kind == "mul" and not free(b) and b == 1):

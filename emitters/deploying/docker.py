@@ -110,8 +110,16 @@ def _pip(requirements: Any, files: list[str], inside: str) -> str:
 
 
 def health(served: ServedBy, port: str = "http", path: str = "") -> list[str]:
-    """A command that ends with 0 where the server answers 200 at its own address: at ``path``, or
-    where it says that it is ready."""
+    """A command that ends with 0 where the server answers 200 at its own address.
+
+    Args:
+        served: How the package runs in an image.
+        port: The port's name among the package's.
+        path: What is asked for; empty: where the server says that it is ready.
+
+    Returns:
+        The program and its arguments.
+    """
     number, path = served.ports[port], path or served.ready
     if served.python:
         url = f"http://127.0.0.1:{number}{path}"

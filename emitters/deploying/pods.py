@@ -91,7 +91,16 @@ def probes(package: Deployable, port: str | int = "http") -> dict[str, Any]:
 
 
 def container(package: Deployable, name: str, ports: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The server; what it writes goes into ``/tmp`` and shared memory alone."""
+    """The server; what it writes goes into ``/tmp`` and shared memory alone.
+
+    Args:
+        package: What is deployed.
+        name: The container's.
+        ports: As Kubernetes has them; the first one is probed.
+
+    Returns:
+        The container, as Kubernetes has it in a manifest.
+    """
     served = package.served
     mounts: list[dict[str, Any]] = [
         {"name": "tmp", "mountPath": "/tmp"},

@@ -38,7 +38,8 @@ class KerasSession:
         path: The archive.
         code: The file with its classes.
         request: What was asked for: the interpreter, the threads.
-        inputs, outputs: The model's.
+        inputs: The model's.
+        outputs: The model's.
     """
 
     def __init__(

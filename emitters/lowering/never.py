@@ -10,7 +10,8 @@ def reasons(random: str, strings: str, sequences: str, training: str) -> dict[st
 
     Args:
         random: Why of those that make random numbers.
-        strings, sequences: Why of those that compute on strings; on sequences, optionals or maps.
+        strings: Why of those that compute on strings.
+        sequences: Why of those that compute on sequences, optionals or maps.
         training: Why of those that train.
     """
     return {

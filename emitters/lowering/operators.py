@@ -44,6 +44,11 @@ def used_outputs(
 ) -> list[onnx_ir.Value]:
     """The outputs of a node that was lowered, those that something takes.
 
+    Args:
+        node: The node.
+        has: Whether its lowering gave an output.
+        target: The target's name, for the message.
+
     Raises:
         Refused: Its lowering didn't give one of them.
     """

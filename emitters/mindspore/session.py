@@ -24,7 +24,8 @@ class MindsporeSession:
     Args:
         path: The model.
         request: Its ``mindspore_python`` and ``threads``.
-        inputs, outputs: The model's; the file keeps their order, types and shapes.
+        inputs: The model's; the file keeps their order, types and shapes.
+        outputs: The model's, likewise.
 
     Raises:
         ModelError: The library refuses the file, or what it holds isn't what was written.

@@ -273,7 +273,13 @@ FORMS: Mapping[str, Form] = {
 
 
 def faster(model: Model, request: Request, step: FasterKernels) -> FasterKernels | None:
-    """The step, where it makes a model faster; None where it doesn't, the file is for GPUs, or
-    nothing is to be simplified."""
+    """The step, where it makes a model faster; else None.
+
+    Args:
+        model: The model as it would be written.
+        request: Its ``providers``, ``instance_kind`` and ``simplify``: for GPUs, and without
+            simplifying, the step is left out.
+        step: What writes slow operators in other forms.
+    """
     for_cpus = request.providers[:1] == ["cpu"] and serving(request).instance_kind != "gpu"
     return step if for_cpus and request.simplify and step.wanted(model) else None

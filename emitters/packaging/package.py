@@ -82,7 +82,10 @@ class Package:
 
         Args:
             runtime: What runs it, by name.
-            artifact, model, shipped, request: Whose name, file, inputs and outputs it has.
+            artifact: The artifact; target, precision and file are its.
+            model: What it was made of; inputs and outputs are its.
+            shipped: The samples that go along.
+            request: What was asked for; its name is the package's.
             **more: Other attributes, and those that aren't the model's.
         """
         own: dict[str, Any] = {

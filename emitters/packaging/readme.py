@@ -86,7 +86,16 @@ def _shape(shape: Sequence[Any]) -> str:
 
 def curl(wire: Wire, inputs: Sequence[Mapping[str, Any]], sample: Mapping[str, Any] | None) -> str:
     """A request by hand: the first sample where its bytes are a whole request, else zeros where
-    they fit into a line."""
+    they fit into a line.
+
+    Args:
+        wire: How the server is asked.
+        inputs: As they are served: ``name``, ``dtype``, ``shape``.
+        sample: The first sample's files; None without samples.
+
+    Returns:
+        The command; empty where the zeros would be too many.
+    """
     address = f"{wire.url}{wire.path}"
     sizes = [[1 if isinstance(n, str) or n < 0 else n for n in item["shape"]] for item in inputs]
     if wire.kind == "v2-binary" and sample and len(inputs) == 1:

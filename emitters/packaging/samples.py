@@ -28,7 +28,14 @@ Form = Literal["npy", "bin"]
 
 
 def file_of(number: int, index: int, name: str, form: str) -> str:
-    """``sample1-0-image.npy``: the ``index``-th tensor of the ``number``-th sample (from 1)."""
+    """The name of a tensor's file: ``sample1-0-image.npy``.
+
+    Args:
+        number: The sample's, from 1.
+        index: The tensor's among the sample's, from 0.
+        name: The tensor's; what a file's name can't hold becomes ``_``.
+        form: The suffix: ``npy`` or ``bin``.
+    """
     safe = re.sub(r"[^A-Za-z0-9_.-]+", "_", name)[:64]
     return f"sample{number}-{index}-{safe}.{form}"
 

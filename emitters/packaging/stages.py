@@ -65,7 +65,8 @@ def stages_facts(
 
     Args:
         declared: The model's declaration.
-        inputs, outputs: As they are served.
+        inputs: As they are served.
+        outputs: As they are served.
     """
     known = declared.model_dump(mode="json", exclude={"notes"})
     stored = [

@@ -36,10 +36,16 @@ def choose_max_batch(
 ) -> tuple[int, str]:
     """The ``max_batch_size``, and why.
 
-    A batch is the first dimension of every input and output, so a model without it can't be
-    batched (0). With it, the file is run at batch 1, 2 and the largest, and batching
-    is only turned on where every output follows. ``largest`` is the largest batch that an
-    engine's profiles take, where there is one.
+    A batch is the first dimension of every input and output, so a model without it can't be batched
+    (0). With it, the file is run at batch 1, 2 and the largest, and batching is only turned on
+    where every output follows.
+
+    Args:
+        model: The model that the file was made of.
+        session: Runs the file.
+        samples: What it is run on.
+        request: Its ``max_batch``; its ``preferred_batch`` sizes are taken, too.
+        largest: The largest batch that an engine's profiles take; None without profiles.
 
     Raises:
         UsageError: ``--max-batch`` asks for what the model can't do.
@@ -143,6 +149,11 @@ def example_pair(
     With one sample, or none of its shape, the second is the first with each array's last
     dimension turned by one: other data, the same values. Without samples: ones, where every
     free dimension has a size; else None.
+
+    Args:
+        inputs: As the file has them.
+        samples: The samples.
+        sizes: Of free dimensions, by name; used without samples.
     """
     found = [dict(sample.feeds) for sample in islice(samples, _SEARCHED)]
     if not found:

@@ -110,7 +110,13 @@ class VersionedServer(Server):
 
     @abstractmethod
     def write(self, served: Served, path: Path, model: Model) -> None:
-        """Puts the artifact into its folder, and writes the configuration."""
+        """Puts the artifact into its folder, and writes the configuration.
+
+        Args:
+            served: What is served.
+            path: The package's folder; the one for the artifact is made already.
+            model: What the artifact was made of.
+        """
 
     @abstractmethod
     def file(self, served: Served) -> str:

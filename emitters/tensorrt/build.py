@@ -125,7 +125,12 @@ def build(
 
 
 def describe(onnx: Path, options: EngineOptions, library: Library) -> BuildReport:
-    """The network that the parser makes of ``onnx``; nothing is built.
+    """The network that the parser makes of a file; nothing is built.
+
+    Args:
+        onnx: The file.
+        options: The build's.
+        library: TensorRT or TensorRT-RTX.
 
     Raises:
         As :func:`build`.
@@ -147,7 +152,12 @@ def describe(onnx: Path, options: EngineOptions, library: Library) -> BuildRepor
 
 
 def call(request: Mapping[str, Any], folder: Path, library: Library) -> dict[str, Any]:
-    """What a new process answers to ``request``, in which paths are relative to ``folder``.
+    """What a new process answers.
+
+    Args:
+        request: What it is to do; paths are relative to ``folder``.
+        folder: Where it works.
+        library: TensorRT or TensorRT-RTX.
 
     Raises:
         As :func:`emitters.tensorrt.process.ask`.
@@ -177,7 +187,13 @@ def _unsaid(log: Sequence[Sequence[str]]) -> tuple[str, str]:
 def no_engine(
     log: Sequence[Sequence[str]], library: Library, layers: Sequence[Mapping[str, Any]] = ()
 ) -> ModelError | MachineError:
-    """The error for a builder that gave nothing: its reason is in its log alone."""
+    """The error for a builder that gave nothing: its reason is in its log alone.
+
+    Args:
+        log: What the builder logged: severity and text of each line.
+        library: TensorRT or TensorRT-RTX.
+        layers: The network's, by whose names a line's layer is known.
+    """
     reasons = [_with_nodes(text, layers) for text in reasons_in(log)]
     text = "\n".join(reasons)
     if _NO_MEMORY.search(text):

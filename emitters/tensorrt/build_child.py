@@ -93,7 +93,16 @@ def _called(error: Any, method: str) -> str:
 
 
 def support(request: Mapping[str, Any], trt: Any, log: list[tuple[str, str]]) -> dict[str, Any]:
-    """What the parser says of a model, without making a network of it."""
+    """What the parser says of a model, without making a network of it.
+
+    Args:
+        request: ``onnx``: the file; ``plugins``: libraries that are loaded.
+        trt: The library's module.
+        log: What it logs is added: severity and text.
+
+    Returns:
+        ``supported``; ``errors``; ``taken``: indices of the nodes that the parser takes.
+    """
     logger = new_logger(trt, log)
     load_plugins(trt, logger, request["plugins"])
     builder = trt.Builder(logger)
@@ -114,9 +123,18 @@ def support(request: Mapping[str, Any], trt: Any, log: list[tuple[str, str]]) ->
 
 
 def build(request: Mapping[str, Any], trt: Any, log: list[tuple[str, str]]) -> dict[str, Any]:
-    """Parses, sets up, builds, writes the plan; says how far it came.
+    """Parses, sets up, builds, writes the plan.
 
-    ``stage`` is ``parse``, ``missing``, ``build`` where it ended there, ``done`` else.
+    Args:
+        request: ``onnx``, ``plan`` and ``timing_cache``: files; ``options``; ``dry``: nothing is
+            built; ``inspect``: the engine's layers are given too, which needs a GPU.
+        trt: The library's module.
+        log: What it logs is added: severity and text.
+
+    Returns:
+        ``stage``: ``parse``, ``missing`` or ``build`` where it ended there, else ``done``; with it
+        what is known by then: ``errors``, ``missing``, ``seconds`` by step, the plan's ``sha256``,
+        the network.
     """
     options, taken = request["options"], {}
     start = time.perf_counter()
@@ -163,7 +181,16 @@ def keep_timings(config: Any, path: str) -> None:
 
 
 def inspect(trt: Any, logger: Any, plan: Any) -> list[Any]:
-    """The engine's layers, as its inspector tells them (needs a GPU)."""
+    """The engine's layers, as its inspector tells them. That needs a GPU.
+
+    Args:
+        trt: The library's module.
+        logger: The library's.
+        plan: The engine's bytes.
+
+    Returns:
+        The layers; empty where the plan can't be loaded.
+    """
     engine = trt.Runtime(logger).deserialize_cuda_engine(plan)
     if engine is None:
         return []
@@ -176,7 +203,13 @@ TASKS: dict[str, Callable[..., dict[str, Any]]] = {"build": build, "support": su
 
 
 def work(module: str, requests: queue.Queue[Any], answers: queue.Queue[Any]) -> None:
-    """Loads the library, says so by an empty answer, does what the first request says."""
+    """Loads the library, says so by an empty answer, does what the first request says.
+
+    Args:
+        module: The library's, by name.
+        requests: Gives a number and a request.
+        answers: Takes the answers.
+    """
     log: list[tuple[str, str]] = []
     start = time.perf_counter()
     failed: Exception | None = None
@@ -200,7 +233,13 @@ def work(module: str, requests: queue.Queue[Any], answers: queue.Queue[Any]) -> 
 
 
 def guarded(module: str, requests: queue.Queue[Any], answers: queue.Queue[Any]) -> None:
-    """As :func:`work`; what even its own handling of errors raises ends the process."""
+    """As :func:`work`; what even its own handling of errors raises ends the process.
+
+    Args:
+        module: The library's, by name.
+        requests: Gives a number and a request.
+        answers: Takes the answers.
+    """
     try:
         work(module, requests, answers)
     except BaseException as error:  # mostly MemoryError: nothing that needs more can be done

@@ -43,7 +43,12 @@ def network_flags(trt: Any) -> int:
 
 
 def load_plugins(trt: Any, logger: Any, paths: Iterable[Any]) -> None:
-    """The library's own plugins where it has such, and those that were named.
+    """Loads the library's own plugins where it has such, and those that were named.
+
+    Args:
+        trt: The library's module.
+        logger: The library's.
+        paths: Libraries with plugins.
 
     Raises:
         SettingsError: One of them doesn't load.
@@ -99,7 +104,8 @@ def set_up(
 
     Args:
         trt: The library.
-        builder, network: What it is for.
+        builder: What the configuration is for.
+        network: What is built.
         options: ``EngineOptions`` as a mapping.
         timing_cache: A file of an earlier build's timings, or where to; None for none.
 

@@ -142,12 +142,24 @@ class Stream:
         self.handle = _new("cuStreamCreate", NON_BLOCKING)
 
     def upload(self, address: int, source: int, size: int) -> None:
-        """Queues a copy of ``size`` bytes of host memory at ``source`` to the device."""
+        """Queues a copy from the host to the device.
+
+        Args:
+            address: The device's memory.
+            source: The host's memory.
+            size: In bytes; 0 queues nothing.
+        """
         if size:
             _call("cuMemcpyHtoDAsync_v2", address, source, size, self.handle)
 
     def download(self, target: int, address: int, size: int) -> None:
-        """Queues a copy of ``size`` bytes of the device's memory to the host's at ``target``."""
+        """Queues a copy from the device to the host.
+
+        Args:
+            target: The host's memory.
+            address: The device's memory.
+            size: In bytes; 0 queues nothing.
+        """
         if size:
             _call("cuMemcpyDtoHAsync_v2", target, address, size, self.handle)
 

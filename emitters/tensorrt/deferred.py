@@ -40,6 +40,13 @@ def write(
 ) -> Artifact:
     """Writes ``model.onnx``, ``engine.lock.json`` and ``build_engine.py`` into ``folder``.
 
+    Args:
+        model: The typed graph that the engine is built from.
+        folder: Where the files go; made where it isn't there.
+        precision: The engine's, by name.
+        request: What was asked for.
+        options: The build's.
+
     Returns:
         An artifact of the target ``tensorrt`` whose ``path`` is the ONNX file, whose ``files``
         are all of them, the ONNX file's weights behind it where they lie in a file of their own,
@@ -133,7 +140,13 @@ def make_lock(
 
 
 def gates_of(request: Request, precision: str, arithmetic: str = "") -> dict[str, float | None]:
-    """How close the engine has to be: the limits of modelyard's own check, see ``gates.py``."""
+    """How close the engine has to be: the limits of modelyard's own check, see ``gates.py``.
+
+    Args:
+        request: Its limits.
+        precision: The engine's, by name.
+        arithmetic: What the source computes in; see :meth:`converter.check.gates.Limits.of`.
+    """
     limits = Limits.of(request, precision, arithmetic)
     return {"cosine": limits.cosine, "scale": limits.scale, "max_abs": limits.max_abs}
 

@@ -269,7 +269,14 @@ def _cannot_run(header: PlanHeader) -> str:
 def build_artifact(
     model: Model, folder: Path, library: Library, options: EngineOptions
 ) -> Artifact:
-    """The typed graph and its engine in ``folder``, looked at for what it computes in."""
+    """The typed graph and its engine, looked at for what it computes in.
+
+    Args:
+        model: The typed graph.
+        folder: Where the files go; made where it isn't there.
+        library: TensorRT or TensorRT-RTX.
+        options: The build's.
+    """
     from emitters.tensorrt.build import build
     from emitters.tensorrt.process import started
 

@@ -21,8 +21,14 @@ PLAN, GRAPH, LOG, FACTS = "model.plan", "model.onnx", "build.log", "engine.json"
 def record(
     folder: Path, graph: Mapping[str, str], details: Mapping[str, Any], report: BuildReport
 ) -> None:
-    """Writes ``engine.json``: the artifact's details, its layers, and the sha256 of its graph's
-    files by name."""
+    """Writes ``engine.json``: the artifact's details, its layers, and its graph's digests.
+
+    Args:
+        folder: Where it goes.
+        graph: The sha256 of the graph's files, by name.
+        details: The artifact's.
+        report: What the build said.
+    """
     facts = {
         **details,
         "graph_sha256": dict(graph),

@@ -170,7 +170,16 @@ def require_had(options: EngineOptions, library: Library) -> None:
 
 
 def refuse(options: EngineOptions, missing: Mapping[str, str], library: Library) -> None:
-    """Raises for every option of ``missing`` (field and why) that ``options`` asks for."""
+    """Refuses options that the library doesn't have.
+
+    Args:
+        options: What was asked for.
+        missing: Fields of the options that the library lacks, and why.
+        library: TensorRT or TensorRT-RTX.
+
+    Raises:
+        UsageError: One of them is asked for; all of them are listed.
+    """
     asked = options.said()
     found = [f"{FLAGS.get(key, key)}: {why}" for key, why in missing.items() if key in asked]
     if found:

@@ -57,7 +57,13 @@ def started(library: Library) -> Iterator[Child]:
 
 
 def ask(child: Child, request: Mapping[str, Any], folder: Path, library: Library) -> dict[str, Any]:
-    """What the process answers to ``request``, in which paths are relative to ``folder``.
+    """What the process answers.
+
+    Args:
+        child: The process.
+        request: What it is to do; paths are relative to ``folder``.
+        folder: Where it works.
+        library: TensorRT or TensorRT-RTX.
 
     Raises:
         ModelError: The library raised.

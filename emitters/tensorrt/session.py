@@ -44,9 +44,10 @@ class EngineSession:
         library: What built it, and runs it.
         request: Its ``cuda_graph``, ``version_compatible``, ``trust_source``, ``plugins`` and
             ``cache``.
-        inputs, outputs: The model's own, where they are known: they give free dimensions their
-            names, and tell layouts and meanings. Else the first dimension is the batch where it
-            is free in every input.
+        inputs: The model's own, where they are known: they give free dimensions their names, and
+            tell layouts and meanings. Else the first dimension is the batch where it is free in
+            every input.
+        outputs: The model's own, likewise.
 
     Attributes:
         inputs, outputs: As the engine has them.

@@ -24,6 +24,12 @@ def unsupported_nodes(
     What goes when constants are folded isn't held against a model that wasn't simplified yet:
     where something is refused, it is asked about once more as it is then.
 
+    Args:
+        model: What is asked about.
+        request: Its ``plugins``.
+        library: TensorRT or TensorRT-RTX.
+        simplified: Whether the model is simplified already.
+
     Raises:
         DependencyError: The library can't be loaded.
         MachineError: Its process died.

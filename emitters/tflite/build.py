@@ -36,7 +36,15 @@ TENSOR_TYPES: dict[DataType, int] = {
 
 
 def reshape(context: Context, x: Tensor, shape: Sequence[int | str], name: str = "") -> Tensor:
-    """``x`` in another shape; one free dimension is -1, more are put together at run time."""
+    """A tensor in another shape.
+
+    Args:
+        context: Where it goes.
+        x: The tensor.
+        shape: The result's; one free dimension is -1 in the file, more are put together at run
+            time.
+        name: Roughly what the result is called; else after the node.
+    """
     target = tuple(shape)
     if target == x.shape:
         return x
@@ -58,7 +66,14 @@ def reshape(context: Context, x: Tensor, shape: Sequence[int | str], name: str =
 
 
 def transpose(context: Context, x: Tensor, perm: Sequence[int], name: str = "") -> Tensor:
-    """``x`` with its axes in another order."""
+    """A tensor with its axes in another order.
+
+    Args:
+        context: Where it goes.
+        x: The tensor; a constant is moved here.
+        perm: The axis of ``x`` for each axis of the result.
+        name: Roughly what the result is called; else after the node.
+    """
     if list(perm) == list(range(x.rank)):
         return x
     shape = tuple(x.shape[axis] for axis in perm)
@@ -71,7 +86,13 @@ def transpose(context: Context, x: Tensor, perm: Sequence[int], name: str = "") 
 
 
 def cast(context: Context, x: Tensor, dtype: DataType) -> Tensor:
-    """``x`` as another type."""
+    """A tensor in another type.
+
+    Args:
+        context: Where it goes.
+        x: The tensor; a constant is cast here.
+        dtype: The result's type.
+    """
     if x.dtype == dtype:
         return x
     if x.data is not None:
@@ -98,7 +119,15 @@ def broadcast_shape(*shapes: Shape) -> Shape:
 def binary(
     context: Context, op: str, a: Tensor, b: Tensor, dtype: DataType | None = None
 ) -> Tensor:
-    """A binary operator with broadcasting: ADD, SUB, MUL, DIV, MAXIMUM..."""
+    """A binary operator with broadcasting.
+
+    Args:
+        context: Where it goes.
+        op: ADD, SUB, MUL, DIV, MAXIMUM...
+        a: The first operand.
+        b: The second operand, of the same type.
+        dtype: The result's type; None: the operands'.
+    """
     options = {"fusedActivationFunction": 0} if op in _FUSING else {}
     return context.emit(
         op, [a, b], broadcast_shape(a.shape, b.shape), dtype or a.dtype, options=options
@@ -109,12 +138,25 @@ _FUSING = frozenset({"ADD", "SUB", "MUL", "DIV"})
 
 
 def unary(context: Context, op: str, x: Tensor, dtype: DataType | None = None) -> Tensor:
-    """An operator of one input and an output of its shape."""
+    """An operator of one input and an output of its shape.
+
+    Args:
+        context: Where it goes.
+        op: NEG, EXP, SQRT...
+        x: The input.
+        dtype: The result's type; None: the input's.
+    """
     return context.emit(op, [x], x.shape, dtype or x.dtype)
 
 
 def scalar(context: Context, number: float, like: Tensor) -> Tensor:
-    """A constant of no axes in the type of ``like``."""
+    """A constant of no axes.
+
+    Args:
+        context: Where it goes.
+        number: What it holds.
+        like: Gives the type.
+    """
     return context.constant(np.asarray(number, like.dtype.numpy()))
 
 
@@ -125,7 +167,18 @@ def pad(
     after: Sequence[int],
     value: float = 0.0,
 ) -> Tensor:
-    """``x`` with a constant border; for integers with scales, the border is the real ``value``."""
+    """A tensor with a constant border.
+
+    Args:
+        context: Where it goes.
+        x: The tensor.
+        before: Elements added before each axis.
+        after: Elements added behind each axis.
+        value: What the border holds; the real number where ``x`` is of integers with scales.
+
+    Raises:
+        Refused: A number of elements is negative.
+    """
     if not any(before) and not any(after):
         return x
     if min(*before, *after) < 0:

@@ -69,6 +69,11 @@ _WHY = (
 def contents_of(path: Path, request: Request, sizes: Mapping[str, int]) -> Contents:
     """What a file holds; see :meth:`converter.protocols.emitter.Emitter.contents`.
 
+    Args:
+        path: The file.
+        request: Its ``threads``.
+        sizes: Of free dimensions, by name.
+
     Raises:
         ModelError: It is damaged.
     """

@@ -156,7 +156,14 @@ class Context:
         dtype: Any = None,
         quant: Quant | None = None,
     ) -> Tensor:
-        """A constant tensor; small ones of the same contents are one."""
+        """A constant tensor; small ones of the same contents are one.
+
+        Args:
+            array: Its elements.
+            name: Roughly what it is called; else after the node.
+            dtype: numpy's type; None: the array's.
+            quant: Its scales.
+        """
         made = np.asarray(array, dtype=dtype)
         ir_dtype = DataType.from_numpy(made.dtype)
         key = None
@@ -231,7 +238,18 @@ class Context:
         options: Mapping[str, Any] | None = None,
         name: str = "",
     ) -> list[Tensor]:
-        """Adds an operator; ``outputs`` are (shape, dtype, quant). See :meth:`emit`."""
+        """Adds an operator of any number of outputs, and gives these.
+
+        Args:
+            op: The schema's name: ``SPLIT``.
+            inputs: In its order.
+            outputs: Shape, type and scales of each; a type of None is the first input's.
+            options: Fields of its options table; the schema's defaults for the rest.
+            name: Roughly what the outputs are called; else after the node.
+
+        Raises:
+            Refused: LiteRT's kernel doesn't take the inputs' types.
+        """
         accepted.check(op, inputs)
         first = next((tensor.dtype for tensor in inputs if tensor is not None), DataType.FLOAT)
         if first == DataType.DOUBLE and op not in DOUBLE:
@@ -300,7 +318,13 @@ class Context:
 
 
 def strided(begin_mask: int = 0, end_mask: int = 0, shrink_axis_mask: int = 0) -> dict[str, Any]:
-    """The options of a STRIDED_SLICE."""
+    """The options of a STRIDED_SLICE. In each mask, bit ``i`` stands for axis ``i``.
+
+    Args:
+        begin_mask: Axes that begin at their first element.
+        end_mask: Axes that end at their last element.
+        shrink_axis_mask: Axes that are left out of the result.
+    """
     return {
         "beginMask": begin_mask,
         "endMask": end_mask,

@@ -87,20 +87,44 @@ def widened(context: Context, op: str, *tensors: Tensor) -> list[Tensor]:
 
 
 def binary(context: Context, op: str, a: Tensor, b: Tensor) -> Tensor:
-    """A binary operator of broadcasting, in the operands' type as ONNX has it."""
+    """A binary operator of broadcasting, in the operands' type as ONNX has it.
+
+    Args:
+        context: Where it goes.
+        op: The schema's name.
+        a: The first operand.
+        b: The second operand, of the same type.
+    """
     first, second = widened(context, op, a, b)
     return build.cast(context, build.binary(context, op, first, second), a.dtype)
 
 
 def compare(context: Context, op: str, a: Tensor, b: Tensor) -> Tensor:
-    """A comparison of broadcasting: bool."""
+    """A comparison with broadcasting.
+
+    Args:
+        context: Where it goes.
+        op: EQUAL, LESS, GREATER...
+        a: The first operand.
+        b: The second operand, of the same type.
+
+    Returns:
+        A tensor of bool.
+    """
     first, second = widened(context, op, a, b)
     return build.binary(context, op, first, second, BOOL)
 
 
 def unary(context: Context, op: str, x: Tensor) -> Tensor:
-    """An operator of one input, in its type; of int64, |x| is max(x, -x), and the sign is x between
-    -1 and 1."""
+    """An operator of one input, in its type.
+
+    Of int64, |x| is max(x, -x), and the sign is x between -1 and 1.
+
+    Args:
+        context: Where it goes.
+        op: The schema's name.
+        x: The input.
+    """
     if x.dtype == I64 and op == "ABS":
         return build.binary(context, "MAXIMUM", x, build.unary(context, "NEG", x))
     if x.dtype == I64 and op == "SIGN":

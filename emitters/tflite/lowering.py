@@ -145,7 +145,16 @@ def _inputs(context: Context, graph: onnx_ir.Graph) -> dict[str, Tensor]:
 
 
 def lower_nodes(context: Context, graph: onnx_ir.Graph, refusals: list[Unsupported]) -> bool:
-    """Lowers a graph's nodes in order; see :func:`emitters.lowering.walking.lower_each`."""
+    """Lowers a graph's nodes in order; see :func:`emitters.lowering.walking.lower_each`.
+
+    Args:
+        context: Where the operators go.
+        graph: The main graph, or the body of an If or Loop.
+        refusals: What can't be lowered is added.
+
+    Returns:
+        Whether all are lowered.
+    """
     return lower_each(graph, partial(_lower_one, context), refusals)
 
 
@@ -193,7 +202,13 @@ def _outputs(
 
 
 def own_tensor(context: Context, value: onnx_ir.Value, taken: Iterable[Tensor]) -> Tensor:
-    """The tensor of a graph's output; a copy where it is an input, a constant or taken already."""
+    """The tensor of a graph's output; a copy where it is an input, a constant or taken already.
+
+    Args:
+        context: The graph's.
+        value: The output.
+        taken: Tensors that the graph may not give: its inputs, and its outputs so far.
+    """
     tensor = context.tensor(value)
     if tensor.is_constant or tensor in set(taken):
         return copy_of(context, tensor)

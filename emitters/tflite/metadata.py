@@ -54,7 +54,13 @@ class Metadata:
 
 
 def describe(made: TfliteModel, model: Model, request: Request) -> None:
-    """Gives a TFLite model its metadata: this, and the names of free dimensions."""
+    """Gives a TFLite model its description, its metadata, and the names of free dimensions.
+
+    Args:
+        made: The TFLite model, which is changed.
+        model: What it was made of.
+        request: See :func:`metadata_of`.
+    """
     found = metadata_of(model, request)
     specs = (*model.inputs, *model.outputs)
     made.description = _described(model)

@@ -135,8 +135,13 @@ def _reshaped(operator: Operator, makers: Makers) -> bool:
 
 
 def keeps_count(one: Shape, other: Shape, *, stretches: bool) -> bool:
-    """Whether a tensor of one shape has as many elements as of the other at all sizes; with
-    ``stretches``, a size that only the other has is what is left."""
+    """Whether a tensor of one shape has as many elements as of the other at all sizes.
+
+    Args:
+        one: The shape before.
+        other: The shape after.
+        stretches: Whether a size that only ``other`` has is what is left.
+    """
     numbers = [prod(dim for dim in shape if isinstance(dim, int)) for shape in (one, other)]
     before, after = (Counter(d for d in shape if isinstance(d, str)) for shape in (one, other))
     new, gone = (after - before).total(), (before - after).total()

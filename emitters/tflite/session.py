@@ -63,6 +63,13 @@ def open_file(
 class LiteRTSession:
     """A file's signature, run by its names.
 
+    Args:
+        path: The file, with a signature.
+        request: What was asked for: threads.
+        xnnpack: Whether the XNNPACK delegate takes what it can.
+        again: Whether the last session on the same file may go on, as it was left.
+        frugal: Whether a large file's packed weights lie in a file, where all sizes are fixed.
+
     Attributes:
         inputs, outputs: As the file declares them; free dimensions have the names that the
             file's metadata has for them, else ``batch`` and ``dim0``, ``dim1``...

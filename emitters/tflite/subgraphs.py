@@ -183,7 +183,8 @@ def branches(
     Args:
         outer: Where it goes.
         condition: bool, of one element.
-        then, otherwise: The graphs, which take no inputs.
+        then: The graph where the condition is true; it takes no inputs.
+        otherwise: The graph where it is false; it takes no inputs.
         outputs: What is true of each output, whichever graph it comes from.
 
     Raises:

@@ -39,7 +39,13 @@ _ARRAYS = {
 
 def snippet(made: TfliteModel, model: Model, request: Request) -> str | None:
     """The text of ``usage.kt``; None where an input or output has a type that Kotlin has no array
-    of. For its arguments see :func:`emitters.tflite.usage.usage_of`."""
+    of.
+
+    Args:
+        made: The TFLite model, as it is written.
+        model: What it was made of.
+        request: Its ``name``, and how images are prepared.
+    """
     usage = usage_of(made, model, request, snake=False, taken=_TAKEN)
     if any(port.dtype not in _ARRAYS for port in (*usage.inputs, *usage.outputs)):
         return None

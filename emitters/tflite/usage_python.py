@@ -15,7 +15,13 @@ _TAKEN = {*keyword.kwlist, *keyword.softkwlist, "self", "np", "outputs", "stored
 
 
 def snippet(made: TfliteModel, model: Model, request: Request) -> str:
-    """The text of ``usage.py``; for its arguments see :func:`emitters.tflite.usage.usage_of`."""
+    """The text of ``usage.py``.
+
+    Args:
+        made: The TFLite model, as it is written.
+        model: What it was made of.
+        request: Its ``name``, and how images are prepared.
+    """
     usage = usage_of(made, model, request, snake=True, taken=_TAKEN)
     way = usage.preparation
     photo = way.python(f"The input {usage.inputs[0].argument}") if way else ""

@@ -45,7 +45,13 @@ def repeated(x: Array, shape: tuple[int, ...]) -> Array:
 
 
 def shifted_and_scaled(data: Array, scale: Array, offset: Array | None) -> Array:
-    """scale (data - offset), in the scale's type; both may be of blocks, or without axes."""
+    """scale (data - offset), in the scale's type.
+
+    Args:
+        data: Integers of any shape.
+        scale: One number without axes, or as many axes as ``data``, each number for a block.
+        offset: Likewise; None: 0.
+    """
     if scale.ndim:
         scale = repeated(scale, data.shape)
     values = data.astype(scale.dtype)

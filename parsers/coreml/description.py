@@ -102,7 +102,13 @@ def _flexible(message: Any, flexible: str) -> dict[str, list[list[int]]]:
 
 def suggested(model: Model, told: Any, answer: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
     """For ``Model.source``: what outputs mean, and of a model whose only input is an image, how
-    pictures become it: pixels as they are, in its order of colours."""
+    pictures become it: pixels as they are, in its order of colours.
+
+    Args:
+        model: The model, with its interface.
+        told: The file's ``ModelDescription``.
+        answer: What outputs mean, as a pipeline says it.
+    """
     known, origins = images(told), {}
     colours = [known.get(spec.name) for spec in model.inputs]
     options: dict[str, Any] = {}

@@ -35,7 +35,13 @@ class Imported:
 def graph_of(
     reader: Reader, inputs: Sequence[onnx_ir.Value], outputs: Sequence[onnx_ir.Value]
 ) -> onnx_ir.Model:
-    """All that a reader has made, as a model."""
+    """All that a reader has made, as a model.
+
+    Args:
+        reader: Whose nodes and constants the graph has.
+        inputs: The graph's.
+        outputs: The graph's.
+    """
     uses = any(node.domain == _ML for node in reader.nodes)
     graph = onnx_ir.Graph(
         inputs,

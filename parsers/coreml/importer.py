@@ -66,7 +66,17 @@ def _imported(opened: Opened, function: str | None = None) -> Imported:
 
 
 def import_program(function: Any, told: Any, parts: Package, name: str) -> Imported:
-    """A function of a ``MIL.proto`` program, whose inputs a description tells of."""
+    """A function of a program as a graph.
+
+    Args:
+        function: The ``MIL.proto`` function.
+        told: The ``ModelDescription``, which tells of its inputs.
+        parts: The package, whose files hold large constants.
+        name: The file's, for messages.
+
+    Raises:
+        UnsupportedError: Operations that have no place in ONNX; all of them.
+    """
     block = function.block_specializations[function.opset]
     reader, values, refused = Reader(SharedNames()), Values(Blobs(parts)), list[Unsupported]()
     reader.read_block = lambda inner, part: read_block(inner, values, part, refused)
@@ -106,7 +116,17 @@ def _states(reader: Reader) -> list[onnx_ir.Value]:
 
 
 def read_block(reader: Reader, values: Values, block: Any, refused: list[Unsupported]) -> None:
-    """Reads a block's operations in order; those that can't be are added to ``refused``."""
+    """Reads a block's operations in order.
+
+    Args:
+        reader: Takes what is read.
+        values: The program's constants.
+        block: The ``MIL.proto`` block.
+        refused: Operations that can't be read are added.
+
+    Raises:
+        ModelError: A constant has no value.
+    """
     for message in block.operations:
         op = values.operation(message)
         reader.op = op.name

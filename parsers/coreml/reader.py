@@ -93,7 +93,13 @@ class Reader:
         return self.outer.find(name)
 
     def constant(self, op: Operation, parameter: str, index: int = 0) -> Constant | None:
-        """A constant that an operation is given; None where it is left out or computed."""
+        """A constant that an operation is given; None where it is left out or computed.
+
+        Args:
+            op: The operation.
+            parameter: Its name.
+            index: Which of several values, from 0.
+        """
         if len(op.inputs.get(parameter, ())) <= index:
             return None
         binding = op.inputs[parameter][index]
@@ -105,12 +111,23 @@ class Reader:
         return bool(op.inputs.get(parameter))
 
     def array(self, op: Operation, parameter: str, index: int = 0) -> Array | None:
-        """A constant tensor's values; None where it is left out or computed."""
+        """A constant tensor's values; None where it is left out or computed.
+
+        Args:
+            op: The operation.
+            parameter: Its name.
+            index: Which of several values, from 0.
+        """
         found = self.constant(op, parameter, index)
         return None if found is None or found.tensor is None else np.asarray(found.tensor.numpy())
 
     def setting(self, op: Operation, parameter: str, default: Any = None) -> Any:
-        """A constant as a number, text, or list; the default where it is left out.
+        """A constant as a number, text, or list.
+
+        Args:
+            op: The operation.
+            parameter: Its name.
+            default: What is given where the parameter is left out.
 
         Raises:
             Refusal: It is computed.
@@ -124,6 +141,11 @@ class Reader:
 
     def value(self, op: Operation, parameter: str, index: int = 0) -> onnx_ir.Value:
         """The tensor that an operation is given.
+
+        Args:
+            op: The operation.
+            parameter: Its name.
+            index: Which of several values, from 0.
 
         Raises:
             Refusal: It is left out, or is no tensor.
@@ -169,6 +191,13 @@ class Reader:
     # -- nodes -----------------------------------------------------------------------
 
     def const(self, array: Any, dtype: Any = None, name: str = "") -> onnx_ir.Value:
+        """A new constant.
+
+        Args:
+            array: Its elements.
+            dtype: numpy's type; None: the array's.
+            name: Roughly what it is called; else after the operation.
+        """
         made = np.asarray(array, dtype)
         return self._initializer(onnx_ir.Tensor(made), name or f"{self.op}_const")
 
@@ -213,7 +242,16 @@ class Reader:
         dtype: DataType | None = None,
         domain: str = "",
     ) -> Sequence[onnx_ir.Value]:
-        """The outputs of a new node."""
+        """The outputs of a new node.
+
+        Args:
+            kind: The operator.
+            inputs: In the operator's order; None leaves one out.
+            outputs: How many.
+            attributes: The operator's.
+            dtype: The outputs' type; None: the first input's.
+            domain: The operator's; empty: ai.onnx.
+        """
         name, plain = self.names.free(self.op or kind), attributes or {}
         new = onnx_ir.node(kind, inputs, plain, domain=domain, num_outputs=outputs, name=name)
         first = next((value.dtype for value in inputs if value is not None), None)

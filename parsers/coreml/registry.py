@@ -24,7 +24,6 @@ _READINGS: dict[str, Reading] = {}
 
 def reads(*types: str) -> Callable[[Reading], Reading]:
     """Registers a function for operations by their type."""
-
     return registering(_READINGS, types)
 
 

@@ -39,13 +39,26 @@ def rank(x: onnx_ir.Value) -> int:
 
 
 def part(reader: Reader, x: onnx_ir.Value, start: int, end: int | None = None) -> onnx_ir.Value:
-    """Some of a value's sizes, a vector of int64: from an axis up to another, or to the last."""
+    """Some of a value's sizes: a vector of int64.
+
+    Args:
+        reader: Takes the nodes.
+        x: The value.
+        start: The first axis.
+        end: The axis behind the last one; None: to the end.
+    """
     attributes = {"start": start} if end is None else {"start": start, "end": end}
     return reader.node("Shape", [x], attributes, DataType.INT64)
 
 
 def size(reader: Reader, x: onnx_ir.Value, axis: int) -> Size:
-    """An axis's size, a number where it is known; ``axis`` isn't negative."""
+    """An axis's size, a number where it is known.
+
+    Args:
+        reader: Takes the nodes.
+        x: The value.
+        axis: Not negative.
+    """
     known = sizes(x)[axis]
     return part(reader, x, axis, axis + 1) if known is None else known
 
@@ -68,12 +81,24 @@ def vector(reader: Reader, parts: Sequence[Size]) -> onnx_ir.Value:
 
 
 def reshape(reader: Reader, x: onnx_ir.Value, parts: Sequence[Size]) -> onnx_ir.Value:
-    """The value in another shape; a part may be -1."""
+    """The value in another shape; a part may be -1.
+
+    Args:
+        reader: Takes the nodes.
+        x: The value.
+        parts: The result's sizes; one may be -1.
+    """
     return reader.node("Reshape", [x, vector(reader, parts)])
 
 
 def whole(reader: Reader, op: Operation, parameter: str) -> onnx_ir.Value:
-    """Integers that an operation is given, as int64: a constant where they are one."""
+    """Integers that an operation is given, as int64: a constant where they are one.
+
+    Args:
+        reader: Takes the nodes.
+        op: The operation.
+        parameter: Its name.
+    """
     known = reader.array(op, parameter)
     if known is not None:
         return reader.const(known, np.int64)

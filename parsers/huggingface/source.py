@@ -26,7 +26,14 @@ if TYPE_CHECKING:
 
 
 class HuggingFaceSource(TorchSource):
-    """A transformers model, made for one task."""
+    """A transformers model, made for one task.
+
+    Args:
+        request: What was asked for: the folder, the task, the interpreter.
+        workdir: Where the child writes.
+        progress: Is called with what is being done.
+        versions: Of what reads the model.
+    """
 
     def __init__(
         self,

@@ -53,7 +53,14 @@ class LiveTorch:
 
 
 class LiveTorchSource(PyTorchSource):
-    """The module, run where it is."""
+    """The module, run where it is.
+
+    Args:
+        module: The live module.
+        request: What was asked for.
+        workdir: Where files are written.
+        progress: Is called with what is being done.
+    """
 
     def __init__(self, module: Any, request: Request, workdir: Path, progress: Progress) -> None:
         here = partial(InProcess, "parsers.pytorch.child.live:LiveTorchBackend", module)

@@ -112,7 +112,14 @@ class PyTorchParser:
 
 
 class PyTorchSource(TorchSource):
-    """A PyTorch model alive in its child process."""
+    """A PyTorch model alive in its child process.
+
+    Args:
+        request: What was asked for: the source, the interpreter.
+        workdir: Where the child writes.
+        progress: Is called with what is being done.
+        child: Makes what stands in the child's place; None: a process is started.
+    """
 
     def __init__(
         self,

@@ -95,7 +95,14 @@ class Builder:
         n_outputs: int = 1,
         **attributes: Any,
     ) -> onnx_ir.Node:
-        """Appends a node; attributes that are None are left out."""
+        """Appends a node.
+
+        Args:
+            op_type: The operator.
+            inputs: In the operator's order; None leaves one out.
+            n_outputs: How many outputs it has.
+            **attributes: The operator's; one that is None is left out.
+        """
         wanted = f"{self.prefix}/{op_type}" if self.prefix else op_type
         name = self._root._node_names.unique(wanted)
         given = {key: value for key, value in attributes.items() if value is not None}

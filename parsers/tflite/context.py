@@ -216,6 +216,7 @@ class Context:
         and all outputs hold the same scale, else in real numbers.
 
         Args:
+            *inputs: Their numbers.
             ranked: They are compared as well, which ONNX has for fewer types.
         """
         tensors = [self.input(i) for i in inputs]
@@ -305,7 +306,13 @@ _ACTIVATION_NAMES = {5: "SIGN_BIT"}
 
 
 def activation(ctx: Context, name: str, value: onnx_ir.Value) -> onnx_ir.Value:
-    """One of the simple activation functions by its name in the schema."""
+    """One of the simple activation functions.
+
+    Args:
+        ctx: Takes the nodes.
+        name: The schema's: NONE, RELU, RELU6...
+        value: What it is of.
+    """
     if name == "NONE":
         return value
     if name in ("RELU", "TANH"):

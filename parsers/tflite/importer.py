@@ -44,7 +44,9 @@ def import_model(
 
     Args:
         model: The file; resource variables are inputs and outputs already.
-        inputs, outputs: Tensor numbers by the names they shall have, in order.
+        subgraph: Its number.
+        inputs: Tensor numbers by the names that the inputs shall have, in order.
+        outputs: Tensor numbers by the names that the outputs shall have, in order.
 
     Raises:
         UnsupportedError: With everything that can't be lowered.

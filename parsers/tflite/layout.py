@@ -16,10 +16,24 @@ SAME, VALID = 0, 1
 
 
 def channels_first(ctx: Context, value: onnx_ir.Value, rank: int = 4) -> onnx_ir.Value:
+    """A tensor with its channels second.
+
+    Args:
+        ctx: Takes the nodes.
+        value: [batch, space..., channels].
+        rank: How many axes it has.
+    """
     return ctx.transpose(value, [0, rank - 1, *range(1, rank - 1)])
 
 
 def channels_last(ctx: Context, value: onnx_ir.Value, rank: int = 4) -> onnx_ir.Value:
+    """A tensor with its channels last.
+
+    Args:
+        ctx: Takes the nodes.
+        value: [batch, channels, space...].
+        rank: How many axes it has.
+    """
     return ctx.transpose(value, [0, *range(2, rank), 1])
 
 
@@ -40,6 +54,8 @@ def padding(ctx: Context, window: Window, sizes: tuple[int, ...]) -> dict[str, o
     which means the same.
 
     Args:
+        ctx: Gives the operator's options.
+        window: Its numbers along each spatial dimension.
         sizes: Of the spatial dimensions; -1 for free ones.
     """
     if ctx.option("padding") == VALID:
@@ -62,6 +78,12 @@ def padding(ctx: Context, window: Window, sizes: tuple[int, ...]) -> dict[str, o
 
 
 def same_padding(size: int, reach: int, stride: int) -> int:
-    """How many elements are missing for ceil(size / stride) results."""
+    """How many elements are missing for ceil(size / stride) results.
+
+    Args:
+        size: Of the dimension, without padding.
+        reach: Elements from the window's first to its last.
+        stride: The window's step.
+    """
     count = -(-size // stride)
     return max((count - 1) * stride + reach - size, 0)

@@ -32,9 +32,11 @@ class Lowerer:
         self._running: list[int] = []
 
     def run(self, subgraph: int, builder: Builder, inputs: dict[int, onnx_ir.Value]) -> Scope:
-        """Adds the nodes of a subgraph to ``builder``.
+        """Adds the nodes of a subgraph.
 
         Args:
+            subgraph: Its number.
+            builder: Takes the nodes.
             inputs: What its input tensors hold, as stored, by tensor number.
 
         Returns:
@@ -54,6 +56,11 @@ class Lowerer:
         self, subgraph: int, builder: Builder, inputs: Sequence[onnx_ir.Value]
     ) -> list[onnx_ir.Value]:
         """A subgraph in the place of a call: its outputs, as stored, for these inputs.
+
+        Args:
+            subgraph: Its number.
+            builder: Takes the nodes.
+            inputs: What its input tensors hold, as stored, in order.
 
         Raises:
             Refusal: It is being lowered already, or takes another number of inputs.

@@ -104,7 +104,8 @@ def suggested(
     Args:
         model: The model, with its interface.
         told: The metadata.
-        inputs, outputs: The model's names, in the subgraph's order.
+        inputs: The model's names, in the subgraph's order.
+        outputs: The model's names, in the subgraph's order.
     """
     specs = {spec.name: spec for spec in (*model.inputs, *model.outputs)}
     origins, notes = {}, [told.problem] if told.problem else []

@@ -28,7 +28,6 @@ class Refusal(Exception):  # an answer, collected with the others
 
 def lowers(*names: str, custom: bool = False) -> Callable[[Lowering], Lowering]:
     """Registers a function for operators by the schema's name, or custom ones by their own."""
-
     return registering(_LOWERINGS, [(name, custom) for name in names])
 
 

@@ -22,14 +22,27 @@ _DO: dict[str, Callable[[int, int], int]] = {
 
 
 def size(ctx: Context, i: int, axis: int) -> Size:
-    """How large dimension ``axis`` of input ``i`` is."""
+    """How large a dimension of an input is.
+
+    Args:
+        ctx: The operator.
+        i: Which input.
+        axis: Counted from the end where it is negative.
+    """
     known = ctx.shape(i)[axis]
     axis %= ctx.rank(i)
     return known if known >= 0 else ctx.add("Shape", ctx.raw(i), start=axis, end=axis + 1)
 
 
 def compute(ctx: Context, op_type: str, a: Size, b: Size) -> Size:
-    """``Add``, ``Sub``, ``Mul``, ``Div`` (of what isn't negative) or ``Max`` of two sizes."""
+    """What an operator makes of two sizes. Numbers stay numbers.
+
+    Args:
+        ctx: Takes the nodes.
+        op_type: ``Add``, ``Sub``, ``Mul``, ``Div`` (of what isn't negative) or ``Max``.
+        a: The first.
+        b: The second.
+    """
     if isinstance(a, int) and isinstance(b, int):
         return _DO[op_type](a, b)
     return ctx.add(op_type, *(_value(ctx, item) for item in (a, b)))

@@ -109,7 +109,14 @@ def same_scale(first: Tensor, second: Tensor) -> bool:
 def dequantize(
     builder: Builder, value: onnx_ir.Value, dtype: str, quantization: Quantization
 ) -> onnx_ir.Value:
-    """Real numbers out of stored integers."""
+    """Real numbers, in float32, out of stored integers.
+
+    Args:
+        builder: Takes the nodes.
+        value: The integers.
+        dtype: Their type.
+        quantization: Their scales and zero points.
+    """
     zero = quantization.zero_point
     if dtype in _NARROW or (dtype == "int32" and not np.any(zero)):
         inputs = [value, _scale(builder, quantization)]
@@ -130,7 +137,14 @@ def dequantize(
 def quantize(
     builder: Builder, value: onnx_ir.Value, dtype: str, quantization: Quantization
 ) -> onnx_ir.Value:
-    """StoredConstant integers out of real numbers."""
+    """Stored integers out of real numbers.
+
+    Args:
+        builder: Takes the nodes.
+        value: The real numbers, in float32.
+        dtype: The integers' type.
+        quantization: Their scales and zero points.
+    """
     if dtype in _NARROW:
         scale, zero = _scale(builder, quantization), _zero_point(builder, quantization, dtype)
         inputs = [value, scale, zero]

@@ -58,7 +58,13 @@ def _accesses(graph: Subgraph, name: str) -> Iterator[tuple[Key, Operator]]:
 
 
 def initial_values(model: TfliteModel, source: Any, entries: set[int]) -> dict[Key, Initial]:
-    """What the subgraphs ``entries`` assign; ``source`` is the model's ``schema.ModelT``."""
+    """What subgraphs assign to variables.
+
+    Args:
+        model: The model.
+        source: The same as ``schema.ModelT``.
+        entries: The subgraphs' numbers.
+    """
     found: dict[Key, Initial] = {}
     for index in sorted(entries):
         for key, operator in _accesses(model.subgraphs[index], "ASSIGN_VARIABLE"):

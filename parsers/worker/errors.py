@@ -31,7 +31,15 @@ _MAX_TRACEBACK_LINES = 60
 
 
 class WorkerError(Exception):
-    """An answer of the form {"error": {"kind": ..., "message": ..., ...}}."""
+    """An answer of the form {"error": {"kind": ..., "message": ..., ...}}.
+
+    Args:
+        kind: One of :data:`KINDS`.
+        message: What is wrong.
+        details: More lines.
+        trace: The end of a traceback in user code.
+        **extra: Further keys of the answer.
+    """
 
     def __init__(
         self,
@@ -108,7 +116,13 @@ def tail(error: BaseException) -> str:
 
 
 def from_user_code(error: BaseException, doing: str, hint: str = "") -> WorkerError:
-    """The `source` (or `dependency`, for a missing import) error for what user code raised."""
+    """The `source` (or `dependency`, for a missing import) error for what user code raised.
+
+    Args:
+        error: What was raised.
+        doing: What the code was run for: "loading net.py".
+        hint: What to do, behind the message.
+    """
     if isinstance(error, WorkerError):
         return error
     text = str(error) or "no message"

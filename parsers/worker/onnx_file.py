@@ -125,10 +125,17 @@ def weight_bytes(model: Any) -> int:
 def save(
     model: Any, out: Union[str, Path], external_from: int = EXTERNAL_FROM
 ) -> Tuple[str, List[str]]:
-    """Write a model to `out`; from `external_from` bytes of weights on, these to a file beside.
+    """Write a model, many weights to a file beside it.
 
     Weights that lie in that file already (`beside`) stay where they are; others are inside then.
-    Returns the path and the names of the files beside it.
+
+    Args:
+        model: The IR model.
+        out: The file.
+        external_from: From how many bytes of weights on these go to the file beside.
+
+    Returns:
+        The path, and the names of the files beside it.
     """
     path, file = Path(out), beside(out)
     if weight_bytes(model) >= external_from:

@@ -19,7 +19,13 @@ def installed(package: str) -> Optional[str]:
 
 
 def require(name: str, package: str, purpose: str) -> Any:
-    """Import a package that this worker needs; raise dependency if it is not there."""
+    """Import a package that this worker needs; raise dependency if it is not there.
+
+    Args:
+        name: The module.
+        package: The distribution that has it.
+        purpose: What it is needed for: "to read .h5 files".
+    """
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:

@@ -25,10 +25,15 @@ def _share(runs: int, workers: int) -> List[int]:
 def measure(
     call: Callable[[], object], runs: int, concurrency: int
 ) -> Dict[str, Union[int, List[int]]]:
-    """Call `runs` times in all, from `concurrency` threads.
+    """Call something repeatedly, from several threads. Raises what it raises.
 
-    Returns {"ns": duration of each call, "total_ns": wall time of the whole}. Raises what `call`
-    raises.
+    Args:
+        call: What is measured.
+        runs: How many calls in all.
+        concurrency: How many threads call.
+
+    Returns:
+        ``ns``: how long each call took, in nanoseconds; ``total_ns``: wall time of the whole.
     """
     if concurrency <= 1:
         start = time.perf_counter_ns()

@@ -14,8 +14,6 @@ import jsonschema
 import pytest
 import yaml
 
-import modelyard
-from converter import api
 from converter.cli import cli
 from converter.cli.reference_pages import pages
 from converter.options.recipe_schema import recipe_schema
@@ -126,18 +124,6 @@ def test_recipes_of_the_docs_keep_to_the_schema() -> None:
 def test_the_schema_refuses(wrong: dict[str, object]) -> None:
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({"source": "net.onnx", **wrong}, recipe_schema())
-
-
-@pytest.mark.parametrize("name", sorted({*modelyard.__all__} & {*api.__all__}))
-def test_a_function_s_docstring_says_what_a_caller_needs(name: str) -> None:
-    found = getattr(modelyard, name)
-    if isinstance(found, type):
-        return
-    text = found.__doc__
-    if name != "warm_workers":
-        assert "Args:\n" in text and "Raises:\n" in text
-    assert "Returns:\n" in text or "Yields:\n" in text
-    assert ">>> " in text.partition("Example:\n")[2]
 
 
 def test_tutorials_show_outputs() -> None:

@@ -213,7 +213,6 @@ def test_rounding_is_not_wrong() -> None:
 def test_an_open_loop_sees_a_pause_that_a_closed_one_hides() -> None:
     """A server that rests for a second once: of 100 requests a second, all that were due meanwhile
     were late; one caller that waits for its answer has seen one slow answer."""
-
     lock = threading.Lock()
 
     def rests(number: int, body: bytes) -> tuple[int, bytes]:

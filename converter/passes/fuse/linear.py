@@ -101,7 +101,14 @@ class Linear:
         weight: Array | None = None,
         bias: Array | None = None,
     ) -> onnx_ir.Node:
-        """A node like this one with another source, weight and bias; None keeps what is there."""
+        """A node like this one, not in the graph yet.
+
+        Args:
+            edit: Makes its constants.
+            source: What takes the place of its first input.
+            weight: Another weight; None to keep what is there.
+            bias: A number for each output channel; None to keep what is there.
+        """
         node, inputs = self.node, [source, self.weight]
         attributes = dict(node.attributes)
         if weight is not None:

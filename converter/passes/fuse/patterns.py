@@ -108,8 +108,13 @@ class Edit:
         return value
 
     def with_contents(self, value: onnx_ir.Value, array: Array, users: int = 1) -> onnx_ir.Value:
-        """An initializer like ``value`` that holds ``array``: itself where no more than
-        ``users`` places use it and all of them are meant, else a copy."""
+        """An initializer with other contents.
+
+        Args:
+            value: The initializer. It is changed where nothing else uses it, else a copy is made.
+            array: The new contents.
+            users: How many places that use ``value`` are meant.
+        """
         alone = len(value.uses()) <= users and not value.is_graph_output()
         if alone and value.is_initializer() and value.graph is self._main:
             _fill(value, array)
@@ -117,8 +122,13 @@ class Edit:
         return self.constant(array, value.name or "constant")
 
     def replace(self, old: onnx_ir.Node, new: onnx_ir.Node, name: str | None = None) -> None:
-        """Puts ``new`` where ``old`` was, under its name or another's, and drops what only
-        ``old`` used."""
+        """Puts a node in another's place, and drops what only the old one used.
+
+        Args:
+            old: The node that goes.
+            new: The node that comes; its outputs take the places of the old one's.
+            name: What it is called; None for the old one's name.
+        """
         inputs = [value for value in old.inputs if value is not None]
         replace(old, new)
         new.metadata_props.update(old.metadata_props)
@@ -137,7 +147,16 @@ class Edit:
     def insert(
         self, before: onnx_ir.Node, new: onnx_ir.Node, like: onnx_ir.Value | None = None
     ) -> onnx_ir.Value:
-        """Puts ``new`` before another node; its output has the type and shape of ``like``."""
+        """Puts a new node before another one.
+
+        Args:
+            before: The node, in the graph that ``new`` goes into.
+            new: A node of one output.
+            like: Its type and shape become the output's; None where they are set already.
+
+        Returns:
+            The new node's output.
+        """
         graph = before.graph
         assert graph is not None
         output = new.outputs[0]

@@ -229,7 +229,14 @@ class Builder:
         return self.op("Squeeze", x, np.asarray(axes, np.int64)) if axes else x
 
     def reduce(self, kind: str, x: Value, axes: Sequence[int], *, keep: bool = True) -> Value:
-        """``kind`` (ReduceSum...) over axes; ``x`` where there are none."""
+        """A reduction over axes.
+
+        Args:
+            kind: The operator: ``ReduceSum``, ``ReduceMean``...
+            x: What is reduced; without axes, it is the result.
+            axes: Axes, negative ones from the end.
+            keep: Whether they stay, with one element each.
+        """
         if not axes:
             return x
         return self.op(kind, x, np.asarray(axes, np.int64), keepdims=int(keep))
@@ -239,7 +246,13 @@ class Builder:
         return x if x.dtype == dtype else self.op("Cast", x, to=int(dtype))
 
     def filled(self, number: float, sizes: Sequence[Size], like: Value) -> Value:
-        """A number everywhere, of the type of ``like``."""
+        """A tensor with one number everywhere.
+
+        Args:
+            number: The number.
+            sizes: The tensor's shape; free sizes are computed.
+            like: Its dtype becomes the tensor's.
+        """
         shape, one = self.vector(sizes), self.number(number, like).reshape(1)
         if isinstance(shape, np.ndarray):
             made = self.value(np.full(shape, one))

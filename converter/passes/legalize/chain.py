@@ -97,7 +97,17 @@ class LegalizingPass(ModelPass):
     def legalize(
         self, model: onnx_ir.Model, legal: Takes, rewrites: Mapping[str, Rewrite] = REWRITES
     ) -> bool:
-        """As :func:`converter.passes.legalize.legalize`."""
+        """Rewrites what isn't legal, as :func:`converter.passes.legalize.legalize`, but for
+        ``undone``.
+
+        Args:
+            model: Changed in place; every node has a name.
+            legal: Whether the target takes a node as it is.
+            rewrites: By operator, where the target has its own.
+
+        Returns:
+            Whether anything was rewritten.
+        """
         found = legalize(model, lambda node: legal(node) or self._left(node), rewrites)
         self.rewritten += found
         return bool(found)

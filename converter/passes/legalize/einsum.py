@@ -33,7 +33,7 @@ class Term:
 
 
 def einsum(b: Builder, node: onnx_ir.Node) -> Value | None:
-    """ "bij,bjk->bik": letters that the result lacks are summed over."""
+    """Letters that the result lacks are summed over: ``bij,bjk->ik``."""
     operands = [value for value in node.inputs if value is not None]
     if any(value.shape is None for value in operands):
         return None

@@ -67,14 +67,26 @@ class Numbers:
 
     @classmethod
     def of_size(cls, builder: Builder, size: Size, dtype: DataType = DataType.FLOAT) -> Numbers:
-        """A size, of no axes."""
+        """A size, of no axes.
+
+        Args:
+            builder: Where nodes go, for a free size.
+            size: A number, or a free size.
+            dtype: The number's type in the formula.
+        """
         if isinstance(size, int):
             return cls(builder, size, dtype)
         return cls(builder, builder.squeeze(size.value, [0]), dtype)
 
     @classmethod
     def counted(cls, builder: Builder, size: Size, dtype: DataType = DataType.INT64) -> Numbers:
-        """0, 1, ... up to a size: integers, one axis."""
+        """0, 1, ... up to a size, along one axis.
+
+        Args:
+            builder: Where nodes go, for a free size.
+            size: How many numbers there are.
+            dtype: The numbers' type: an integer.
+        """
         if isinstance(size, int):
             return cls(builder, np.arange(size), dtype)
         first, step = (np.asarray(number, dtype.numpy()) for number in (0, 1))

@@ -62,7 +62,14 @@ def average_pool(b: Builder, node: onnx_ir.Node) -> Value:
 
 
 def mean_under(b: Builder, x: Value, window: Window, **more: int | Sequence[int]) -> Value:
-    """The mean under a window, without its padding."""
+    """The mean under a window, without its padding.
+
+    Args:
+        b: Where the node goes.
+        x: [N, C, ...].
+        window: Its kernel, strides and dilations are used.
+        **more: Further attributes of AveragePool: ``pads``, ``count_include_pad``.
+    """
     own = {"kernel_shape": window.kernel, "strides": window.strides}
     return b.op("AveragePool", x, dilations=window.dilations, **own, **more)
 

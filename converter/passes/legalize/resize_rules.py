@@ -86,12 +86,27 @@ def originals(rule: Rule, axis: Extent) -> Numbers:
 
 
 def nearest(rule: Rule, axis: Extent, where: Numbers) -> Numbers:
-    """The index that the mode nearest takes for each place."""
+    """The index that the mode nearest takes for each place.
+
+    Args:
+        rule: How the operator rounds halves.
+        axis: The sizes along the axis before and after, in elements.
+        where: Places in the input, as real numbers, one for each element of the output.
+    """
     return _rounded(rule, where).at_least(0.0).at_most(axis.size - 1.0)
 
 
 def samples(rule: Rule, axis: Extent, where: Numbers) -> list[Sample]:
-    """What linear and cubic add up for each place."""
+    """What linear and cubic add up for each place.
+
+    Args:
+        rule: The mode, the cubic's coefficient, and whether weights beyond the border count.
+        axis: The sizes along the axis before and after, in elements.
+        where: Places in the input, as real numbers, one for each element of the output.
+
+    Returns:
+        Two indices with weights for linear, four for cubic.
+    """
     last = axis.size - 1.0
     if rule.mode == "linear":
         inside = where.at_least(0.0).at_most(last)

@@ -35,7 +35,16 @@ def cubic_weights(part: Numbers, a: float) -> list[Numbers]:
 
 
 def flat_index(b: Builder, indices: Sequence[Numbers], sizes: Sequence[Size]) -> Numbers:
-    """Indices along axes of some sizes as one: int64."""
+    """Indices along several axes as one index into all elements.
+
+    Args:
+        b: Where nodes go.
+        indices: For each axis, the outermost first; their shapes broadcast.
+        sizes: Of the same axes, in elements.
+
+    Returns:
+        int64.
+    """
     whole = indices[0].of(DataType.INT64)
     for index, size in zip(indices[1:], sizes[1:], strict=True):
         whole = whole * Numbers.of_size(b, size, DataType.INT64) + index.of(DataType.INT64)

@@ -55,7 +55,13 @@ def _each(node: onnx_ir.Node, name: str, count: int) -> list[int]:
 
 
 def turned(b: Builder, x: Value, axis: int) -> Value:
-    """``x`` from the end of an axis to its beginning."""
+    """A tensor whose elements along an axis are in reverse.
+
+    Args:
+        b: Where the node goes.
+        x: The tensor.
+        axis: The axis.
+    """
     return b.op("Slice", x, *(np.asarray([n], np.int64) for n in (-1, _BEGINNING, axis, -1)))
 
 

@@ -22,7 +22,14 @@ def smallest(dtype: DataType) -> Array:
 
 
 def bordered(b: Builder, x: Value, window: Window, value: Array | None = None) -> Value:
-    """``x`` [N, C, ...] with the window's padding around it: zeros, or another number."""
+    """A tensor with a window's padding around it.
+
+    Args:
+        b: Where nodes go.
+        x: [N, C, ...].
+        window: Says how much; with SAME and free sizes, a Slice takes away what is too much.
+        value: The number in the padding; None for 0.
+    """
     if not window.is_padded:
         return x
     sizes, moving = dims(x)[2:], range(0)
@@ -61,7 +68,16 @@ def _begun(b: Builder, x: Value, whole: Value, window: Window, moving: range) ->
 
 
 def kept(b: Builder, x: Value, moved: Value) -> Value:
-    """What was made of numbers of ``x`` alone, in the integers that ``x`` has, if it has any."""
+    """Puts moved numbers back into the integers that they were in.
+
+    Args:
+        b: Where nodes go.
+        x: The tensor that the numbers come from; a DequantizeLinear may make it.
+        moved: A float tensor of numbers of ``x`` alone, of the same channel axis.
+
+    Returns:
+        ``moved`` behind QuantizeLinear and DequantizeLinear; itself where ``x`` has no integers.
+    """
     maker = x.producer()
     if maker is None or not is_op(maker, "DequantizeLinear"):
         return moved

@@ -43,7 +43,14 @@ class AmongUsers(SimplePatternMatcher):  # type: ignore[misc]
         node: onnx_ir.Node,
         **options: Any,
     ) -> Any:
-        """What the matcher of the whole graph finds."""
+        """What the matcher of the whole graph finds.
+
+        Args:
+            model: The model that the graph is in.
+            graph_or_function: Where ``node`` is.
+            node: The last node of the pattern.
+            **options: The matcher's own.
+        """
         operator = self.pattern.output_nodes[0].op_identifier()
         data = node.inputs[0] if node.inputs else None
         if node.op_identifier() != operator or data is None:

@@ -190,7 +190,14 @@ class Edit:
         attributes: Mapping[str, Any] | None = None,
         drop: Collection[str] = (),
     ) -> None:
-        """The same operator with other inputs, fewer outputs, or other attributes."""
+        """Changes the node and keeps its operator.
+
+        Args:
+            inputs: The new ones, None for one that is left out; None to keep all.
+            outputs: How many outputs stay, the first ones; None to keep all.
+            attributes: Values by name that are set or replaced.
+            drop: Names of attributes that go.
+        """
         node = self.node
         if inputs is not None:
             kept = list(inputs)

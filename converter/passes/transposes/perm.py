@@ -72,6 +72,12 @@ def reshape_target(dims: Dims, perm: Perm) -> list[int] | None:
 class Regrouping:
     """How a Reshape merges and splits axes: groups of axes before and after, in order.
 
+    Args:
+        groups: For each group the axes before and the axes after, whose sizes have the same
+            product.
+        before: The shape before the Reshape.
+        after: The shape after it.
+
     Attributes:
         groups: For each group the axes before and the axes after, whose sizes have the same
             product.

@@ -32,11 +32,26 @@ class Editor(Protocol):
     def insert(
         self, node: onnx_ir.Node, op: str, inputs: Sequence[onnx_ir.Value], **attributes: Any
     ) -> onnx_ir.Value:
-        """The output of a new node before ``node``."""
+        """Puts a new node before another one.
+
+        Args:
+            node: The node that uses the result.
+            op: The new node's operator.
+            inputs: The new node's inputs.
+            **attributes: The new node's attributes.
+
+        Returns:
+            The new node's output.
+        """
 
 
 class Rule:
     """One node, with its data in one order of axes everywhere: what elementwise operators do.
+
+    Args:
+        node: The node.
+        inputs: Positions of the inputs that are permuted.
+        rank: How many axes its data has.
 
     Attributes:
         node: The node.
@@ -84,7 +99,14 @@ class Rule:
 
 
 class Elementwise(Rule):
-    """Numpy's broadcasting: operands of fewer axes are constants, or have one axis."""
+    """Numpy's broadcasting: operands of fewer axes are constants, or have one axis.
+
+    Args:
+        node: The node.
+        inputs: Positions of the inputs that are permuted.
+        rank: How many axes the result has.
+        low: Positions of inputs of fewer axes, but for those of none.
+    """
 
     def __init__(self, node: onnx_ir.Node, inputs: Sequence[int], rank: int, low: Sequence[int]):
         super().__init__(node, inputs, rank)
@@ -144,7 +166,14 @@ class OneInput(Rule):
 
 
 class AlongAxis(Rule):
-    """An operator with an attribute ``axis``."""
+    """An operator with an attribute ``axis``.
+
+    Args:
+        node: The node.
+        inputs: Positions of the inputs that are permuted.
+        rank: How many axes its data has.
+        axis: The attribute's value; negative from the end.
+    """
 
     def __init__(self, node: onnx_ir.Node, inputs: Sequence[int], rank: int, axis: int) -> None:
         super().__init__(node, inputs, rank)
@@ -154,7 +183,13 @@ class AlongAxis(Rule):
     def of(
         cls, node: onnx_ir.Node, default: int = -1, inputs: Sequence[int] | None = None
     ) -> AlongAxis | None:
-        """The rule, where ranks are known and all the same."""
+        """The rule, where ranks are known and all the same.
+
+        Args:
+            node: The node.
+            default: What ONNX says where the attribute is left out.
+            inputs: Positions of the inputs that are permuted; None for all.
+        """
         axis = attribute_int(node, "axis", default)
         places = range(len(node.inputs)) if inputs is None else inputs
         ranks = {rank_of(node.inputs[index]) for index in places}
@@ -177,7 +212,14 @@ def quantized(node: onnx_ir.Node) -> Rule | None:
 
 
 class Held(Rule):
-    """An operator some of whose axes have to stay where they are."""
+    """An operator some of whose axes have to stay where they are.
+
+    Args:
+        node: The node.
+        inputs: Positions of the inputs that are permuted.
+        rank: How many axes its data has.
+        held: The axes that stay; negative from the end.
+    """
 
     def __init__(
         self, node: onnx_ir.Node, inputs: Sequence[int], rank: int, held: Sequence[int]
@@ -190,7 +232,14 @@ class Held(Rule):
 
 
 class ByVector(Rule):
-    """An operator with an input that holds ``copies`` numbers for each axis: Tile, Expand, Pad."""
+    """An operator with an input that holds ``copies`` numbers for each axis: Tile, Expand, Pad.
+
+    Args:
+        node: The node.
+        rank: How many axes its data has.
+        index: Position of the input that holds the numbers.
+        copies: How many numbers it holds for each axis: 2 for Pad's begins and ends.
+    """
 
     def __init__(self, node: onnx_ir.Node, rank: int, index: int, copies: int = 1) -> None:
         super().__init__(node, [0], rank)
@@ -209,7 +258,11 @@ class ByVector(Rule):
 class ByAxes(Rule):
     """An operator with an input of axes: Slice, Pad and CumSum.
 
-    ``count`` is how many axes there are where the input is missing: all, from the first on.
+    Args:
+        node: The node.
+        rank: How many axes its data has.
+        index: Position of the input that holds axes.
+        axes: The axes that it holds, or stands for where it is left out; negative from the end.
     """
 
     def __init__(self, node: onnx_ir.Node, rank: int, index: int, axes: Sequence[int]) -> None:
@@ -218,7 +271,14 @@ class ByAxes(Rule):
 
     @classmethod
     def of(cls, node: onnx_ir.Node, index: int, count: int | None) -> Rule | None:
-        """The rule, where the axes are known."""
+        """The rule, where the axes are known.
+
+        Args:
+            node: The node.
+            index: Position of the input that holds axes.
+            count: How many axes there are where that input is missing, from the first on; None for
+                no rule then.
+        """
         rank = rank_of(node.inputs[0])
         if rank is None:
             return None
@@ -261,18 +321,38 @@ def is_empty(value: onnx_ir.Value | None) -> bool:
 
 
 def set_int(node: onnx_ir.Node, name: str, number: int) -> None:
+    """Sets an integer attribute.
+
+    Args:
+        node: The node.
+        name: The attribute's name.
+        number: Its value.
+    """
     node.attributes[name] = onnx_ir.AttrInt64(name, number)
 
 
 def set_input(node: onnx_ir.Node, index: int, value: onnx_ir.Value) -> None:
-    """Sets an input that may be beyond the last one."""
+    """Sets an input that may be beyond the last one.
+
+    Args:
+        node: The node.
+        index: The input's position; inputs between are left out.
+        value: What it becomes.
+    """
     if len(node.inputs) <= index:
         node.resize_inputs(index + 1)
     node.replace_input_with(index, value)
 
 
 def reorder(node: onnx_ir.Node, index: int, places: Sequence[int], editor: Editor) -> None:
-    """Takes the elements of a vector input in another order."""
+    """Takes the elements of a vector input in another order.
+
+    Args:
+        node: The node.
+        index: The input's position.
+        places: For each element of the result, its place in the input.
+        editor: Makes the constant, or a Gather where the input is computed.
+    """
     value = node.inputs[index]
     assert value is not None
     if list(places) == list(range(len(places))):

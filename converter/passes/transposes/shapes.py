@@ -17,7 +17,13 @@ from converter.passes.transposes.rules import Editor, Label, Rule, rank_of, set_
 
 
 class Pair(Rule, ABC):
-    """A rule whose label holds the order before and after."""
+    """A rule whose label holds the order before and after.
+
+    Args:
+        node: The node.
+        rank: How many axes go in.
+        rank_after: How many axes come out.
+    """
 
     def __init__(self, node: onnx_ir.Node, rank: int, rank_after: int) -> None:
         super().__init__(node, [0], rank)
@@ -102,7 +108,13 @@ class Reduced(Pair):
 
 
 class Squeezed(Pair):
-    """Squeeze, which loses axes of one element."""
+    """Squeeze, which loses axes of one element.
+
+    Args:
+        node: The node.
+        rank: How many axes go in.
+        axes: The axes that go, of those that go in; negative from the end.
+    """
 
     def __init__(self, node: onnx_ir.Node, rank: int, axes: Sequence[int]) -> None:
         self._axes = [axis % rank for axis in axes]
@@ -129,7 +141,13 @@ class Squeezed(Pair):
 
 
 class Unsqueezed(Pair):
-    """Unsqueeze, which gets axes of one element."""
+    """Unsqueeze, which gets axes of one element.
+
+    Args:
+        node: The node.
+        rank: How many axes go in.
+        axes: The new axes, of those that come out; negative from the end.
+    """
 
     def __init__(self, node: onnx_ir.Node, rank: int, axes: Sequence[int]) -> None:
         result = rank + len(axes)
@@ -157,7 +175,14 @@ class Unsqueezed(Pair):
 
 
 class Gathered(Pair):
-    """Gather along an axis by one index (the axis goes) or a vector of them (it stays)."""
+    """Gather along an axis by one index (the axis goes) or a vector of them (it stays).
+
+    Args:
+        node: The node.
+        rank: How many axes go in.
+        axis: The axis that is gathered along; negative from the end.
+        vector: Whether the indices are a vector, so that the axis stays.
+    """
 
     def __init__(self, node: onnx_ir.Node, rank: int, axis: int, vector: bool) -> None:
         self._axis, self._vector = axis % rank, vector

@@ -25,6 +25,12 @@ class Resized(Rule):
     """Resize: by scales or sizes for each axis, or for those that an attribute names.
 
     Runtimes resize the last axes of a tensor: other orders aren't made.
+
+    Args:
+        node: The node.
+        rank: How many axes its data has.
+        scaled: The axes that its scales or sizes are for.
+        index: Position of the input that holds them.
     """
 
     def __init__(self, node: onnx_ir.Node, rank: int, scaled: Sequence[int], index: int) -> None:

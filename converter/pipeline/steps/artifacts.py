@@ -188,7 +188,14 @@ class Emit(StepAction):
             raise
 
     def written(self, step: Step, model: Model, folder: Path, progress: Progress) -> Artifact:
-        """A model as the file of a step's target and precision."""
+        """A model as the file of a step's target and precision, its rewrites verified.
+
+        Args:
+            step: Says the target and the precision.
+            model: The simplified graph in that precision.
+            folder: Where the file goes.
+            progress: Called with what happens.
+        """
         emitter: Emitter = plugins.load("emitters", step.target)
         model, left_out = taken_by(emitter, model)
         seen = emitter.observe(self.done.result("samples"), model)
@@ -467,8 +474,14 @@ class Remembering(OrtSession):
 def probes_for(
     request: Request, model: Model, samples: Samples, reference: ReferenceOutputs
 ) -> Probes:
-    """What the source and artifacts run on beside the samples; edges where an artifact has to keep
-    to float32's limits."""
+    """What the source and artifacts run on beside the samples.
+
+    Args:
+        request: Its precisions: with those that have float32's limits, edges are probes too.
+        model: The graph as it was read.
+        samples: Probes are mixes of them.
+        reference: The source's outputs on the samples, which say how large a run is.
+    """
     arithmetic = str(reference.runtime.get("arithmetic", ""))
     exact = any(Limits.of(request, name, arithmetic).exact for name in request.precision)
     size = first_size(reference, samples)
@@ -509,9 +522,15 @@ def measure_session(
     request: Request,
     progress: Progress,
 ) -> LatencyResult:
-    """Latency of ``session``, and of ``source`` in turns with it, as the request asks.
+    """Latency of a session, in turns with that of the source.
 
-    A source in whose place something else runs isn't measured.
+    Args:
+        session: What is measured.
+        source: The source; None for the session alone. One in whose place something else runs isn't
+            measured.
+        samples: Batches are made of them.
+        request: Batch sizes, numbers of callers, seconds of each measurement.
+        progress: Called with what is measured.
     """
     if source is not None and source.runtime.get("stands_for"):
         source = None

@@ -34,8 +34,14 @@ class Codec(Protocol[R]):
     """How a kind of result is written into a folder, and read."""
 
     def save(self, folder: Path, result: R, own: Path) -> None:
-        """Writes it into an empty folder; weights that are mapped from files in ``own``, which
-        nobody changes any more, may be links to these."""
+        """Writes a result.
+
+        Args:
+            folder: An empty folder.
+            result: What a step gave.
+            own: A folder whose files nobody changes any more: weights mapped from them may be
+                links.
+        """
 
     def load(self, folder: Path) -> R | None:
         """What was written; raises, or gives None, where that is damaged."""
@@ -43,6 +49,11 @@ class Codec(Protocol[R]):
 
 class StepAction(ABC):
     """What a kind of step does.
+
+    Args:
+        work: What all steps of a part share.
+        done: What steps have given so far.
+        versions: Of the packages that take part, by name: they are a part of keys.
 
     Attributes:
         codec: How its results are kept; None of those that are kept nowhere.

@@ -119,7 +119,14 @@ class Calibrate(StepAction):
 
 
 def task_of(step: Step, request: Request, done: Results, tokenize: Tokenize | None = None) -> Task:
-    """The model that a step brings to a precision, and what is known of it."""
+    """The model that a step brings to a precision, and what is known of it.
+
+    Args:
+        step: Says the precision, its scheme and calibration.
+        request: The options; the step's calibration counts more.
+        done: Results: the model, the samples, and the ranges where the step needs them.
+        tokenize: The source's tokenizer, for calibration samples that are texts; None without one.
+    """
     made: Made = done.result(step.needs[0])
     said = [f"{r.name}: {r.detail or r.status}" for r in made.records if r.status != "unchanged"]
     decisions = said if step.needs[0] == "masks" else []

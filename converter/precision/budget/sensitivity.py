@@ -127,7 +127,13 @@ class Judge:
         picks: Collection[int] | None = None,
         also: Callable[[Sample, Outputs], None] | None = None,
     ) -> Comparison:
-        """The same of whatever runs a model."""
+        """Compares what a session gives with the float model's outputs.
+
+        Args:
+            session: It runs each sample once.
+            picks: Which samples, counted from 0; None for all.
+            also: Called with each sample and its outputs.
+        """
         comparer = comparer_for(self._specs, self._matching)
         for at, (sample, expected) in enumerate(self.pairs()):
             if picks is None or at in picks:

@@ -28,8 +28,14 @@ NUMBERS, HISTOGRAMS = "ranges.json", "histograms.npz"
 def write_tallies(folder: Path, tallies: dict[str, Tally], samples: int) -> None:
     """Writes both files, the JSON last.
 
+    Args:
+        folder: It is made where it isn't there.
+        tallies: What was counted, by tensor name.
+        samples: On how many samples.
+
     Raises:
-        UsageError, MachineError: They can't be written.
+        UsageError: The files can't be written there.
+        MachineError: The disk is full.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -31,6 +31,11 @@ def covering(low: float, high: float, symmetric: bool) -> Limits:
 
     A tensor that was zero on every sample gets the range 0 to 1 (symmetric: -1 to 1): nothing
     is known of it, and a tiny scale would clip whatever comes.
+
+    Args:
+        low: The smallest value that should be covered.
+        high: The largest one.
+        symmetric: Whether the limits have one magnitude.
     """
     low, high = min(low, 0.0), max(high, 0.0)
     if low == high == 0.0:
@@ -49,6 +54,12 @@ def by_percentile(
     """The narrowest range, to a bin, that cuts off no more than ``100 - percent`` percent.
 
     Where the range is symmetric, the percentile is that of the magnitudes.
+
+    Args:
+        histogram: What was counted of the tensor.
+        extremes: Its exact smallest and largest value, which the range doesn't exceed.
+        symmetric: Whether the limits have one magnitude.
+        percent: Percentage of the values that the range keeps, at least.
     """
     cut = 1 - percent / 100
     if symmetric:
@@ -80,6 +91,12 @@ def by_entropy(histogram: Histogram, extremes: Limits, *, symmetric: bool, bits:
 
     There, 128 levels cover the magnitudes of a symmetric int8. Where the range isn't symmetric,
     the larger side has as many levels as fall to it: all 256 where there is no other side.
+
+    Args:
+        histogram: What was counted of the tensor.
+        extremes: Its exact smallest and largest value, which the range doesn't exceed.
+        symmetric: Whether the limits have one magnitude.
+        bits: Of the integers.
     """
     low, high = min(extremes[0], 0.0), max(extremes[1], 0.0)
     reach = max(-low, high)
@@ -139,6 +156,12 @@ def by_squared_error(
     """The range whose quantization has the least mean squared error.
 
     Both ends are scaled down together, then each alone, until nothing gets better by it.
+
+    Args:
+        histogram: What was counted of the tensor.
+        extremes: Its exact smallest and largest value, which the range doesn't exceed.
+        symmetric: Whether the limits have one magnitude.
+        bits: Of the integers.
     """
     error = SquaredError(histogram.bins(folded=symmetric), bits, symmetric)
     low, high = min(extremes[0], 0.0), max(extremes[1], 0.0)

@@ -103,7 +103,13 @@ class Choice:
             self._wide.setdefault(value, why)
 
     def stay(self, node: onnx_ir.Node, why: str, *, first: bool = False) -> None:
-        """Leaves a node in float32 for the reason ``why``, if that isn't empty."""
+        """Leaves a node in float32.
+
+        Args:
+            node: The node.
+            why: The reason, for the report; where it is empty, nothing changes.
+            first: Whether the reason takes the place of an earlier one.
+        """
         if why:
             self.reasons[node] = why if first else self.reasons.get(node, why)
             self.forced.add(self._network.of_node[node])

@@ -98,8 +98,15 @@ def floor_of(node: onnx_ir.Node) -> float:
 
 
 def guarded(value: onnx_ir.Value, floor: float, path: dict[onnx_ir.Value, float]) -> bool:
-    """Whether something that zero breaks reads the value, or what moves, roots and powers make
-    of it; ``path`` gets the values up to there, with what keeps each from zero."""
+    """Whether something that zero breaks reads a value, or what moves, roots and powers make of
+    it.
+
+    Args:
+        value: The value, float32.
+        floor: The constant that keeps it from zero, above 0.
+        path: Values up to what zero breaks, each with what keeps it from zero; what is found is
+            added.
+    """
     found = value in path
     if found:
         return True

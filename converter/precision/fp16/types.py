@@ -91,7 +91,13 @@ def is_float32(value: onnx_ir.Value | None) -> bool:
 
 
 def slots_of(node: onnx_ir.Node, opsets: dict[str, int], dtype: onnx_ir.DataType) -> Slots:
-    """What of ``node`` can become ``dtype``. Types of all values have to be set."""
+    """What of a node can have another floating-point type.
+
+    Args:
+        node: A node, with the types of all values set.
+        opsets: The model's opset versions, by domain.
+        dtype: FLOAT16 or BFLOAT16.
+    """
     op = node.op_type if node.domain == "" else ""
     found = Slots()
     for place, value in enumerate(node.inputs):

@@ -109,7 +109,16 @@ def smallest(array: Array) -> float:
 def converted(
     tensor: onnx_ir.TensorProtocol, into: Format, name: str | None
 ) -> onnx_ir.TensorProtocol:
-    """The tensor in the format; one in a file of its own is converted where it is used."""
+    """A constant in half a precision; one in a file of its own is converted where it is used.
+
+    Args:
+        tensor: float32.
+        into: The format.
+        name: The new tensor's name.
+
+    Raises:
+        ModelError: On use: the file of the weights was changed since it was read.
+    """
     if not isinstance(tensor, onnx_ir.ExternalTensor):
         return _now(tensor, into, name)
     stat = tensor.meta.get(STAT)

@@ -37,10 +37,15 @@ class Affine:
 
 
 def affine(low: float, high: float, scheme: Scheme) -> Affine:
-    """The quantization of a tensor whose values lie between ``low`` and ``high``.
+    """The quantization of a tensor whose values lie between two limits.
 
-    0 is always in the range, so that it is exact: it is what padding adds. Where nothing but 0
-    is, the scale is 1.
+    0 is always in the range, so that it is exact: it is what padding adds. Where nothing but 0 is,
+    the scale is 1.
+
+    Args:
+        low: The real number that the smallest integer should reach.
+        high: The real number that the largest integer should reach.
+        scheme: The integers' dtype, and whether zero points are fixed at the middle.
     """
     low, high = min(low, 0.0), max(high, 0.0)
     info = np.iinfo(scheme.activations)

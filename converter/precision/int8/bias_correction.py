@@ -176,7 +176,17 @@ def _means(values: list[Array], axis: int) -> Array:
 def add_to_bias(
     layer: Layer, place: tuple[onnx_ir.Node, int], change: Array, integer: bool
 ) -> Array:
-    """Adds to a layer's bias; returns what really was added: int32 biases have steps."""
+    """Adds to a layer's bias, which is made where there is none.
+
+    Args:
+        layer: The layer.
+        place: The node and the input that hold its bias.
+        change: What to add, float32, a number for each output channel.
+        integer: Whether a new bias becomes int32, where the layer's input has a scale.
+
+    Returns:
+        What really was added, float32: int32 biases have steps.
+    """
     node, index = place
     old = node.inputs[index] if len(node.inputs) > index else None
     if old is None:

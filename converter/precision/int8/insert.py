@@ -55,7 +55,13 @@ class Limits(Protocol):
     def limits(
         self, name: str, method: str = "minmax", *, symmetric: bool = False
     ) -> tuple[float, float]:
-        """Smallest and largest value of a tensor that integers should reach."""
+        """The smallest and the largest value of a tensor that integers should reach.
+
+        Args:
+            name: The tensor's.
+            method: Of :data:`converter.precision.calibrate.ranges.METHODS`.
+            symmetric: Whether the limits have one magnitude.
+        """
         ...
 
 

@@ -30,6 +30,11 @@ from converter.precision.quantized import Kept
 class Int8Nodes:
     """The nodes of a model that compute in int8 by a scheme.
 
+    Args:
+        model: At the pipeline's opset, every node named.
+        scheme: What the target computes in int8.
+        keep: Names of nodes that stay in float32.
+
     Attributes:
         inputs: The main graph's inputs.
         nodes: The main graph's nodes, in order.

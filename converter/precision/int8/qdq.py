@@ -23,6 +23,12 @@ Array = np.ndarray[Any, Any]
 class Inserter:
     """Puts Q and DQ into a model.
 
+    Args:
+        model: The model, which is changed.
+        placement: Where Q and DQ go.
+        affines: Scale and zero point of activations, by tensor.
+        rounded: Stored int8 weights by initializer, in the place of the nearest ones.
+
     Attributes:
         adjusted: How many channels got another weight scale for their bias's sake.
     """

@@ -68,11 +68,14 @@ def round_by_gptq(
 
     Args:
         model: The float model, as ``quantize`` gets it.
-        ranges, scheme, method, keep: As ``quantize`` gets them.
+        ranges: Of the activations, as ``quantize`` gets them.
+        scheme: The target's.
         samples: For the covariances; see :func:`converter.precision.walk.enough`.
         work: Multiply-adds. Which layers they are enough for is reckoned beforehand: those that
             compute most come first.
         effort: Where its clock runs out, the layers not yet reached are left out.
+        method: How ranges become limits.
+        keep: Names of nodes that stay in float32.
 
     Returns:
         int8 arrays shaped as the weights. A layer that isn't in it is rounded to nearest: that
@@ -157,8 +160,17 @@ def _has_bias(layer: Layer) -> bool:
 
 
 def covariance_of(layer: Layer, values: list[Array], *, centred: bool) -> Array | None:
-    """Mean products of the layer's inputs with one another, float64 (groups, inputs, inputs);
-    None where there are too few rows: what was learned from them would hold for them alone."""
+    """Mean products of a layer's inputs with one another.
+
+    Args:
+        layer: The layer.
+        values: Its input on each sample, shaped as the graph has it, float32.
+        centred: Whether the products of the means are taken off, which a bias makes up for.
+
+    Returns:
+        float64 (groups, inputs, inputs). None with too few rows: what was learned from them would
+        hold for them alone.
+    """
     if sum(layer.row_count(value) for value in values) < FEWEST * layer.inputs:
         return None
     each = max(1, -(-_rows(layer) // len(values)))

@@ -71,7 +71,14 @@ def fit_bias(scales: Array, weight: Array, axis: int | None, bias: Array, scale:
 
 
 def store_weight(weight: Array, scales: Array, axis: int | None, limit: int = 127) -> Array:
-    """The weight as int8: each value the nearest multiple of its scale, in float32."""
+    """A weight as int8: each value the nearest multiple of its scale, in float32.
+
+    Args:
+        weight: float32.
+        scales: float32: a number for each index along ``axis``, or one number.
+        axis: Of the scales; None for one scale.
+        limit: The largest magnitude stored.
+    """
     ratio: Array = np.divide(weight, spread(scales, axis, weight.ndim), dtype=np.float32)
     np.rint(ratio, out=ratio)
     np.clip(ratio, -limit, limit, out=ratio)
@@ -94,7 +101,13 @@ def store_bias(bias: Array, scales: Array, scale: float) -> tuple[Array, Array]:
 
 
 def spread(scales: Array, axis: int | None, rank: int) -> Array:
-    """Scales shaped so that they multiply a tensor of this rank along ``axis``."""
+    """Scales shaped so that they multiply a tensor.
+
+    Args:
+        scales: [n], or one number.
+        axis: The tensor's axis of n elements; None for one number.
+        rank: How many axes the tensor has.
+    """
     if axis is None:
         return scales
     return scales.reshape([-1 if i == axis else 1 for i in range(rank)])

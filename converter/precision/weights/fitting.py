@@ -44,7 +44,13 @@ class Seen:
 
     @classmethod
     def of(cls, layer: Layer, values: list[Array], *, whole: bool) -> Seen:
-        """Of the layer's input on each sample; ``whole`` with the covariance."""
+        """What samples say, of the layer's input on each.
+
+        Args:
+            layer: In the float model.
+            values: The layer's input on each sample, shaped as the graph has it, float32.
+            whole: Whether the covariance is computed as well, which takes long.
+        """
         each = max(1, -(-ROWS // len(values)))
         rows = [layer.rows(value, each, seed) for seed, value in enumerate(values)]
         count = max(1, sum(part.shape[1] for part in rows))

@@ -65,8 +65,13 @@ class Form:
 
 
 def as_int8(weight: Array, out: int, dtype: Any = np.float32) -> Form:
-    """int8, symmetric, a scale for each output channel, as int8 schemes have it; scales are of
-    the type that is given."""
+    """int8, symmetric, a scale for each output channel, as int8 schemes have it.
+
+    Args:
+        weight: float32.
+        out: The axis of output channels.
+        dtype: Of the scales.
+    """
     scales = _typed(weight_scales(weight, out), dtype)
     return Form("int8", store_weight(weight, scales, out), scales, axis=out)
 
@@ -84,7 +89,8 @@ def as_int4(
 
     Args:
         weight: float32.
-        out, into: The axes of output and input channels; :func:`block_of` of the latter isn't 0.
+        out: The axis of output channels.
+        into: The axis of input channels; :func:`block_of` of their number isn't 0.
         counts: How much each weight's squared error counts, above 0; None for all alike.
         dtype: Of the scales.
     """
@@ -153,7 +159,16 @@ def as_palette(
 
 
 def channels_first(weight: Array, out: int, into: int | None) -> tuple[Array, tuple[int, ...]]:
-    """The weight with output channels first, then input channels, and what undoes that."""
+    """A weight with output channels first, then input channels.
+
+    Args:
+        weight: Any dtype.
+        out: The axis of output channels.
+        into: The axis of input channels; None to leave it where it is.
+
+    Returns:
+        The weight, and the permutation that undoes that; empty where nothing moved.
+    """
     named = [out] if into is None else [out, into]
     order = [*named, *(axis for axis in range(weight.ndim) if axis not in named)]
     if order == list(range(weight.ndim)):

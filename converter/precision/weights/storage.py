@@ -179,7 +179,14 @@ class WeightStorage:
         return self._lowered(made, lowered, kept, whole, wide)
 
     def settled(self, node: str, index: int, kind: str, *, fitted: bool) -> Form:
-        """The form of the weight that is a node's input; made once."""
+        """The form that a weight gets; made once.
+
+        Args:
+            node: The node's name.
+            index: Which input of it the weight is.
+            kind: ``int8``, ``int4`` or ``palette``.
+            fitted: Whether the form fitted to samples is taken where there is one.
+        """
         learnt = self.learnt.get((node, index, kind)) if fitted else None
         if learnt is not None:
             return learnt

@@ -19,7 +19,13 @@ class Writer:
         self._made: dict[tuple[str, int, str, int], onnx_ir.Value] = {}
 
     def store(self, node: onnx_ir.Node, weight: Weight, form: Form) -> None:
-        """Has a node take its weight from a form's operators, which all that share it take."""
+        """Has a node take its weight from a form's operators, which all that share it take.
+
+        Args:
+            node: The node, which is changed.
+            weight: Which input of it the weight is. The initializer goes when nothing else uses it.
+            form: What is stored in its place.
+        """
         graph, value = node.graph, weight.value
         assert isinstance(graph, onnx_ir.Graph)
         key = (value.name or "", weight.out, form.kind, id(graph))

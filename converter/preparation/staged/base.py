@@ -37,7 +37,12 @@ DAMAGED = (OSError, SyntaxError, ValueError, TypeError, EOFError, struct.error, 
 
 
 class StageError(ValueError):
-    """What was sent can't be prepared: the sender's mistake, told in one line.
+    """What was sent can't be prepared: the sender's mistake, in one line.
+
+    Args:
+        told: What is wrong; cut to 400 characters.
+        hint: What to do about it, in the words of the command line; may be empty.
+        status: HTTP's.
 
     Attributes:
         hint: What to do about it, in the words of the command line; may be empty.

@@ -12,7 +12,13 @@ from converter.preparation.staged.classes import activated, labelled
 
 
 def boxes(known: Known, outputs: Mapping[str, Array], seen: Seen) -> dict[str, Any]:
-    """What was found, in the picture's own pixels: x0, y0, x1, y1, the best first."""
+    """What was found, in the picture's own pixels: x0, y0, x1, y1, the best first.
+
+    Args:
+        known: The declared answer.
+        outputs: The model's outputs by name.
+        seen: Where the picture is in the model's.
+    """
     found = [
         {"box": [round(float(v), 2) for v in box], "score": float(score), "index": int(number),
          **labelled(known["labels"], int(number))}
@@ -24,7 +30,16 @@ def boxes(known: Known, outputs: Mapping[str, Array], seen: Seen) -> dict[str, A
 def found_boxes(
     known: Known, outputs: Mapping[str, Array], seen: Seen
 ) -> tuple[Array, Array, Array]:
-    """Corners in the picture's own pixels, [n, 4]; scores and classes, [n]; the best first."""
+    """The boxes that are left over a threshold and after suppression, the best first.
+
+    Args:
+        known: The declared answer.
+        outputs: The model's outputs by name.
+        seen: Where the picture is in the model's.
+
+    Returns:
+        Corners in the picture's own pixels, [n, 4]; scores and classes, [n].
+    """
     places, scores, index = _candidates(known, outputs)
     keep = scores >= known["threshold"]
     corners = _corners(places[keep].astype(np.float64), known, seen)
@@ -85,8 +100,9 @@ def suppressed(corners: Array, scores: Array, index: Array, iou: float | None) -
     """Non-maximum suppression by class: the kept boxes' numbers, the best first.
 
     Args:
-        corners: [n, 4].
-        scores, index: [n]; a box is only suppressed by one of its class.
+        corners: x0, y0, x1, y1, [n, 4].
+        scores: [n].
+        index: Classes, [n]; a box is only suppressed by one of its class.
         iou: The least overlap that is too much; None for none.
     """
     order = np.argsort(-scores, kind="stable")
@@ -107,7 +123,13 @@ def suppressed(corners: Array, scores: Array, index: Array, iou: float | None) -
 
 
 def regions(known: Known, outputs: Mapping[str, Array], seen: Seen) -> dict[str, Any]:
-    """Upright boxes of what is probable, in reading order."""
+    """Upright boxes of what is probable, in reading order.
+
+    Args:
+        known: The declared answer.
+        outputs: The model's outputs by name: a probability for each place, [..., height, width].
+        seen: Where the picture is in the model's.
+    """
     found = outputs[known["output"]]
     found = found.reshape(found.shape[-2:])
     steps = [side / count for side, count in zip(input_size(seen), found.shape, strict=True)]

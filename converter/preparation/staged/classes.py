@@ -20,7 +20,13 @@ def activated(values: Array, activation: str) -> Array:
 
 
 def classes(known: Known, outputs: Mapping[str, Array], seen: Seen) -> dict[str, Any]:
-    """The best classes, the best first; of several rows a list each."""
+    """The best classes, the best first; of several rows a list each.
+
+    Args:
+        known: The declared answer.
+        outputs: The model's outputs by name; scores or logits [..., classes].
+        seen: What is known of the file; unused.
+    """
     values = outputs[known["output"]]
     rows = activated(values.reshape(-1, values.shape[-1]), known["activation"])
     labels = known["labels"]
@@ -38,7 +44,13 @@ def labelled(labels: Sequence[str], index: int) -> dict[str, str]:
 
 
 def numbers(known: Known, outputs: Mapping[str, Array], seen: Seen) -> dict[str, Any]:
-    """Numbers by their names, with their unit; of several rows a list each."""
+    """Numbers by their names, with their unit; of several rows a list each.
+
+    Args:
+        known: The declared answer.
+        outputs: The model's outputs by name; the first axis has the rows.
+        seen: What is known of the file; unused.
+    """
     values = outputs[known["output"]]
     rows = values.reshape(len(values) if values.ndim else 1, -1)
     named = known["names"] or [known["output"]] * (rows.shape[1] == 1)
@@ -50,7 +62,13 @@ def numbers(known: Known, outputs: Mapping[str, Array], seen: Seen) -> dict[str,
 
 
 def embedding(known: Known, outputs: Mapping[str, Array], seen: Seen) -> dict[str, Any]:
-    """One vector of a file: pooled over tokens, of length 1 where that is declared."""
+    """One vector of a file, of length 1 where that is declared.
+
+    Args:
+        known: The declared answer; ``pool`` says what is done with [batch, tokens, values].
+        outputs: The model's outputs by name.
+        seen: The arrays that went in, for a mask over tokens.
+    """
     values = outputs[known["output"]].astype(np.float64)
     if known["pool"] == "mean":
         mask = seen.feeds.get(known["mask"] or "")
@@ -65,7 +83,13 @@ def embedding(known: Known, outputs: Mapping[str, Array], seen: Seen) -> dict[st
 
 
 def text(known: Known, outputs: Mapping[str, Array], seen: Seen) -> dict[str, Any]:
-    """A text by CTC's best path: repeats are one letter, blanks none."""
+    """A text by CTC's best path: repeats are one letter, blanks none.
+
+    Args:
+        known: The declared answer, with the letters.
+        outputs: The model's outputs by name: scores [..., steps, letters], or the path itself.
+        seen: What is known of the file; unused.
+    """
     if known.get("scores"):
         path, sure = outputs[known["output"]].ravel(), outputs[known["scores"]].ravel()
     else:

@@ -15,7 +15,13 @@ from converter.preparation.staged.classes import labelled
 
 
 def masks(known: Known, outputs: Mapping[str, Array], seen: Seen) -> dict[str, Any]:
-    """Each pixel's class as a PNG of the picture's size (base64), and each class's share."""
+    """Each pixel's class as a PNG of the picture's size (base64), and each class's share.
+
+    Args:
+        known: The declared answer.
+        outputs: The model's outputs by name.
+        seen: The picture's size, and where it is in the model's.
+    """
     whole = pixel_classes(known, outputs[known["output"]], seen)
     numbers, counts = np.unique(whole, return_counts=True)
     file = BytesIO()
@@ -52,7 +58,13 @@ def pixel_classes(known: Known, found: Array, seen: Seen, size: Any = None) -> A
 
 
 def keypoints(known: Known, outputs: Mapping[str, Array], seen: Seen) -> dict[str, Any]:
-    """Points in the picture's own pixels, by their names where they have some."""
+    """Points in the picture's own pixels, by their names where they have some.
+
+    Args:
+        known: The declared answer.
+        outputs: The model's outputs by name: [..., points, 2 or 3].
+        seen: Where the picture is in the model's.
+    """
     rows = placed_points(known, outputs[known["output"]], seen)
     found = []
     for number, row in enumerate(rows):
@@ -65,7 +77,16 @@ def keypoints(known: Known, outputs: Mapping[str, Array], seen: Seen) -> dict[st
 
 
 def placed_points(known: Known, values: Array, seen: Seen) -> Array:
-    """Points as x and y in the picture's own pixels, with a score where they have one, float64."""
+    """Points in the picture's own pixels.
+
+    Args:
+        known: The declared answer: the order of x and y, and whether they are shares.
+        values: [..., points, 2 or 3].
+        seen: Where the picture is in the model's.
+
+    Returns:
+        x, y and the score where there is one: float64 [points, 2 or 3].
+    """
     rows = values.reshape(-1, values.shape[-1]).astype(np.float64)
     points = rows[:, 1::-1] if known["order"] == "yx" else rows[:, :2]
     if known["relative"]:

@@ -73,7 +73,16 @@ def read_picture(
 
 
 def valued(known: Known, pixels: Array, table: Array) -> Array:
-    """Pixels, [height, width, channels], as an input, without a batch."""
+    """Pixels as an input, without a batch.
+
+    Args:
+        known: How the picture is prepared: colours and layout.
+        pixels: uint8 [height, width, channels], channels in Pillow's order.
+        table: What each value becomes, [channels, 256]; its dtype is the result's.
+
+    Returns:
+        [channels, height, width] or [height, width, channels].
+    """
     if known["color"].startswith("bgr"):
         pixels = pixels[..., [2, 1, 0, 3][: len(table)]]
     planes = [table[channel][pixels[..., channel]] for channel in range(len(table))]
@@ -83,15 +92,36 @@ def valued(known: Known, pixels: Array, table: Array) -> Array:
 def read_pixels(
     known: Known, file: Path | BinaryIO, name: str, mode: str, most: int
 ) -> tuple[Array, Seen]:
-    """The pixels as uint8, [height, width, channels]; ``mode`` is Pillow's."""
+    """A picture's pixels, resized and cut.
+
+    Args:
+        known: How it is prepared.
+        file: The encoded picture, or Pillow's image.
+        name: What messages call it.
+        mode: Pillow's: ``RGB``, ``L``, ``RGBA``.
+        most: Pixels that the file may have.
+
+    Returns:
+        uint8 [height, width, channels], and where they came from.
+    """
     if not isinstance(file, (Path, IOBase)):
         return fit(_in_mode(file, mode, name), known, name)
     return fit(_in_mode(open_picture(file, name, most), mode, name), known, name)
 
 
 def encoded(file: Path | BinaryIO, name: str, most: int = MOST_PIXELS) -> tuple[Array, Seen]:
-    """A file's own bytes, uint8 [bytes], for a model that decodes JPEG and PNG itself, and leaves
-    them as they lie. It is decoded here too: a damaged one may end the process that runs the model.
+    """A file's own bytes, for a model that decodes JPEG and PNG itself, and leaves them as they
+    lie.
+
+    It is decoded here too: a damaged one may end the process that runs the model.
+
+    Args:
+        file: The encoded picture.
+        name: What messages call it.
+        most: Pixels that it may have.
+
+    Returns:
+        uint8 [bytes], and the picture's size.
 
     Raises:
         StageError: As :func:`read_picture`; or it is of another format, or to be turned.
@@ -111,7 +141,13 @@ def encoded(file: Path | BinaryIO, name: str, most: int = MOST_PIXELS) -> tuple[
 
 
 def open_picture(file: Path | BinaryIO, name: str, most: int = MOST_PIXELS) -> Any:
-    """Pillow's image of a file, upright; see :func:`read_picture`."""
+    """Pillow's image of a file, upright; see :func:`read_picture`.
+
+    Args:
+        file: The encoded picture.
+        name: What messages call it.
+        most: Pixels that it may have.
+    """
     library, ops = library_of("PIL.Image"), library_of("PIL.ImageOps")
     bomb = library.DecompressionBombError
     try:
@@ -167,7 +203,16 @@ def _in_mode(image: Any, mode: str, name: str) -> Any:
 
 
 def fit(image: Any, known: Known, name: str) -> tuple[Array, Seen]:
-    """The pixels of Pillow's image, resized, and cut or filled up: [height, width, channels]."""
+    """A picture's pixels, resized, and cut or filled up.
+
+    Args:
+        image: Pillow's, upright.
+        known: How it is prepared: sizes, interpolation, crop.
+        name: What messages call it.
+
+    Returns:
+        uint8 [height, width, channels], and where they came from.
+    """
     framed_, seen = _frame(image, known, name)
     pixels = np.asarray(framed_)
     return (pixels[..., np.newaxis] if pixels.ndim == 2 else pixels), seen

@@ -11,7 +11,13 @@ from converter.preparation.staged.classes import activated
 
 
 def series(known: Known, outputs: Mapping[str, Array], seen: Seen) -> dict[str, Any]:
-    """Values along a sound: windows joined, what they share cut off."""
+    """Values along a sound: windows joined, what they share cut off.
+
+    Args:
+        known: The declared answer.
+        outputs: The model's outputs by name: [windows, steps, values].
+        seen: How many seconds the sound has.
+    """
     names, rows = known["names"], along_sound(known, outputs[known["output"]], seen)
     told = rows[:, 0].tolist() if rows.shape[1] == 1 else rows.tolist()
     return {known["name"]: {"rate": known["rate"], **({"names": list(names)} if names else {}),
@@ -19,7 +25,16 @@ def series(known: Known, outputs: Mapping[str, Array], seen: Seen) -> dict[str, 
 
 
 def along_sound(known: Known, values: Array, seen: Seen) -> Array:
-    """A sound's values, [steps, values], of those of its windows."""
+    """A sound's values, of those of its windows.
+
+    Args:
+        known: The declared answer: steps to cut off each window's ends, and steps a second.
+        values: [windows, steps, values], or the windows' values joined.
+        seen: How many seconds the sound has: steps beyond its end are cut off.
+
+    Returns:
+        [steps, values].
+    """
     trim, names = known["trim"], known.get("names")
     width = len(names or ()) or (values.shape[-1] if values.ndim > 2 else 1)
     if values.ndim > 2:
@@ -28,7 +43,13 @@ def along_sound(known: Known, values: Array, seen: Seen) -> Array:
 
 
 def segments(known: Known, outputs: Mapping[str, Array], seen: Seen) -> dict[str, Any]:
-    """Where a probability is high: from and to, in seconds, and its mean there."""
+    """Where a probability is high: from and to, in seconds, and its mean there.
+
+    Args:
+        known: The declared answer.
+        outputs: The model's outputs by name: [windows, steps, values].
+        seen: How many seconds the sound has.
+    """
     rows = activated(along_sound(known, outputs[known["output"]], seen), known["activation"])
     values, rate = rows[:, min(known["column"], rows.shape[1] - 1)], known["rate"]
     end = seen.seconds or len(values) / rate
@@ -42,8 +63,13 @@ def segments(known: Known, outputs: Mapping[str, Array], seen: Seen) -> dict[str
 
 
 def spans(values: Array, known: Known, length: float) -> Iterator[tuple[int, int]]:
-    """The steps of each segment, the last exclusive, without ``pad``; what each number of ``known``
-    does is told in ``declared.py``. The sound may end within the last step, at ``length``."""
+    """The steps of each segment, the last exclusive, before ``pad`` is added.
+
+    Args:
+        values: A probability for each step, [steps].
+        known: The declared answer; ``declared.py`` says what each of its numbers does.
+        length: Steps of the sound, which may end within the last one.
+    """
     rate, high, low = known["rate"], known["threshold"], known["release"]
     low = max(high - 0.15, 0.01) if low is None else low
     most = math.inf
@@ -77,7 +103,13 @@ BREATH = 0.098
 def padded(
     found: Sequence[tuple[float, float]], pad: float, end: float
 ) -> list[tuple[float, float]]:
-    """Segments in seconds, longer by ``pad`` at each end as far as there is room."""
+    """Segments made longer at both ends, as far as there is room.
+
+    Args:
+        found: From and to in seconds, in order.
+        pad: Seconds to add at each end; neighbours share what is between them.
+        end: The sound's length in seconds.
+    """
     ends = [0.0, *(second for pair in found for second in pair), end]
     room = [b - a for a, b in zip(ends[::2], ends[1::2], strict=True)]
     inner = [min(pad, gap / 2) for gap in room[1:-1]]

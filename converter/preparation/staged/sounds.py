@@ -43,8 +43,16 @@ def read_sound(
 
 
 def decoded(data: Any, name: str, longest: float | None = None) -> tuple[Array, int]:
-    """A sound as it is, float32, [samples, channels], and its samples a second; as
-    :func:`read_sound`."""
+    """A sound as it is; errors are those of :func:`read_sound`.
+
+    Args:
+        data: A file's bytes or path.
+        name: What messages call it.
+        longest: Seconds that it may have; None for any length.
+
+    Returns:
+        float32 [samples, channels], and samples a second.
+    """
     soundfile = library_of("soundfile")
     try:
         with soundfile.SoundFile(BytesIO(data) if isinstance(data, bytes) else data) as file:
@@ -69,8 +77,16 @@ def decoded(data: Any, name: str, longest: float | None = None) -> tuple[Array, 
 def encoded_sound(
     known: Known, data: Any, name: str, longest: float | None = None
 ) -> tuple[Array, float]:
-    """A file's own bytes, uint8 [bytes], for a model that decodes WAV and FLAC itself, at its own
-    rate, and its seconds.
+    """A file's own bytes, for a model that decodes WAV and FLAC itself, at its own rate.
+
+    Args:
+        known: How it is prepared: the model's rate.
+        data: A file's bytes or path.
+        name: What messages call it.
+        longest: Seconds that it may have; None for any length.
+
+    Returns:
+        uint8 [bytes], and the sound's seconds.
 
     Raises:
         StageError: As :func:`read_sound`; or it is of another format or rate.
@@ -138,9 +154,20 @@ def framed(known: Known, wave: Array) -> Array:
 
 
 def spectra(known: Known, windows: Array, rate: int) -> Array:
-    """Each window's spectrum, float32, [windows, bins, frames].
+    """Each window's spectrum.
 
     The formulas are librosa's (``stft``, ``filters.mel``), as its documentation has them.
+
+    Args:
+        known: The declared spectrum: ``size`` and ``hop`` in samples, mel bands, logarithm.
+        windows: float32 [windows, samples].
+        rate: Samples a second.
+
+    Returns:
+        float32 [windows, bins, frames]; with ``frames_first``, [windows, frames, bins].
+
+    Raises:
+        StageError: A window is too short for a frame.
     """
     size, hop = known["size"], known["hop"]
     if known["center"]:

@@ -62,6 +62,15 @@ def text_item(said: Mapping[str, Any], name: str) -> Item:
 def read_rows(known: Known, text: str, name: str, most: int | None = None) -> Arrays:
     """The lines of a CSV with a header as inputs, a row each.
 
+    Args:
+        known: The declared columns of each input.
+        text: The CSV.
+        name: What messages call it.
+        most: Lines that it may have; None for any number.
+
+    Returns:
+        Arrays by input name, [rows, ...].
+
     Raises:
         StageError: A column is missing, a line is cut off, or a value is no number.
     """

@@ -30,6 +30,11 @@ WEIGHTS = "model.weights.h5"
 def write(path: Path, program: Program, interface: Interface) -> None:
     """Writes the archive.
 
+    Args:
+        path: The archive; a hidden file beside it holds the weights meanwhile.
+        program: The classes and their weights.
+        interface: What the model takes and gives.
+
     Raises:
         OSError: The file can't be written.
     """

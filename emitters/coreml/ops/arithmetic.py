@@ -75,8 +75,13 @@ def _quotient(context: Context, x: Var, y: Var) -> Var:
 
 
 def truncated(context: Context, x: Var, y: Var) -> Var:
-    """The quotient of int32 towards zero: one more than rounded down where it is negative and
-    isn't whole."""
+    """The quotient towards zero: one more than rounded down where it is negative and isn't whole.
+
+    Args:
+        context: Where it goes.
+        x: int32.
+        y: int32, of a shape that broadcasts with that of ``x``.
+    """
     down = context.op("floor_div", x=x, y=y)
     broken = context.op("not_equal", x=context.op("mul", x=down, y=y), y=x)
     negative = context.op("less", x=down, y=context.const(0))

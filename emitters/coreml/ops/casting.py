@@ -18,10 +18,16 @@ def cast(context: Context, node: onnx_ir.Node) -> None:
 
 
 def converted(context: Context, x: Var, source: DataType, target: DataType) -> Var:
-    """A variable that holds ``source`` as one that holds ``target``.
+    """A variable in another type.
 
     Truth is what isn't zero, compared: coremltools joins a cast to int32 and one to bool, and 0.5
     would be true.
+
+    Args:
+        context: Where it goes.
+        x: Held as ``source`` is.
+        source: The model's type before.
+        target: The model's type after; the result is held as this type is.
 
     Raises:
         Refused: MIL has no such type.

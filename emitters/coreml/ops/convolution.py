@@ -64,7 +64,13 @@ def split_bias(bias: Var | None, *, computed: bool) -> tuple[Var | None, Var | N
 
 
 def with_bias(context: Context, x: Var, bias: Var | None) -> Var:
-    """``x`` [N, C, ...] and a number for each channel."""
+    """``x`` [N, C, ...] and a number for each channel.
+
+    Args:
+        context: Where it goes.
+        x: [N, C, ...].
+        bias: [C]; None leaves ``x`` as it is.
+    """
     if bias is None:
         return x
     column = context.op("expand_dims", x=bias, axes=list(range(1, len(x.shape) - 1)))
@@ -72,7 +78,13 @@ def with_bias(context: Context, x: Var, bias: Var | None) -> Var:
 
 
 def padded(context: Context, x: Var, pads: Sequence[int]) -> Var:
-    """``x``, of floats, with zeros around it: before and after, axis by axis."""
+    """``x`` with zeros around it.
+
+    Args:
+        context: Where it goes.
+        x: Of floats.
+        pads: How many before and after, axis by axis.
+    """
     if not any(pads):
         return x
     zero = context.number(0.0, x)
@@ -81,7 +93,16 @@ def padded(context: Context, x: Var, pads: Sequence[int]) -> Var:
 
 def spread(context: Context, weight: Var, window: Window) -> Var:
     """A kernel with dilation - 1 zeros between its elements, axis by axis:
-    [..., k, ...] -> [..., k, 1, rest] -> [..., k, d, rest] -> [..., (k - 1) * d + 1, ...]"""
+    [..., k, ...] -> [..., k, 1, rest] -> [..., k, d, rest] -> [..., (k - 1) * d + 1, ...]
+
+    Args:
+        context: Where it goes.
+        weight: [outputs, inputs, kernel...].
+        window: The kernel's sizes and dilations.
+
+    Raises:
+        Refused: The weight has a free dimension.
+    """
     own = sizing.numbers(weight.shape)
     if own is None:
         raise Refused("a dilated Conv with weights of free dimensions", "fix them (--input)")

@@ -16,7 +16,15 @@ from emitters.coreml.registry import lowers
 
 
 def gathered(context: Context, kind: str, x: Var, indices: Var, **settings: Any) -> Var:
-    """What an operation of the gather family takes of ``x``; none of them takes booleans."""
+    """What an operation of the gather family takes of ``x``; none of them takes booleans.
+
+    Args:
+        context: Where it goes.
+        kind: The operation: ``gather``, ``gather_along_axis`` or ``gather_nd``.
+        x: What is taken from.
+        indices: int32.
+        **settings: The operation's other inputs.
+    """
     if context.type_of(x) != "bool":
         return context.op(kind, x=x, indices=indices, **settings)
     made = context.op(kind, x=context.cast(x, "int32"), indices=indices, **settings)
@@ -49,6 +57,12 @@ def trimmed(context: Context, x: Var, like: Var, axis: int) -> Var:
     """The beginning of ``x``, as long as ``like`` along all axes but one.
 
     Sizes that aren't the same symbol are taken to differ: MIL wants them equal.
+
+    Args:
+        context: Where it goes.
+        x: As many axes as ``like``, none of them shorter.
+        like: Gives the sizes.
+        axis: The one along which ``x`` is whole.
     """
     if all(a == axis or x.shape[a] == like.shape[a] for a in range(len(x.shape))):
         return x

@@ -41,7 +41,8 @@ def product(context: Context, a: Var, b: Var, **transposed: bool) -> Var:
 
     Args:
         context: Where it goes.
-        a, b: Of one type, and at least one axis each.
+        a: At least one axis.
+        b: Of the same type, at least one axis.
         transposed: ``transpose_x``, ``transpose_y``.
     """
     row, column = len(a.shape) == 1, len(b.shape) == 1

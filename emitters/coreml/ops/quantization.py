@@ -115,8 +115,12 @@ def compressed(context: Context, node: onnx_ir.Node) -> None:
 def packed(
     context: Context, value: onnx_ir.Value | None, perm: Sequence[int] | None = None
 ) -> Var | None:
-    """A weight that stays compressed in the package, its axes in another order where asked for;
-    None where a value isn't one.
+    """A weight that stays compressed in the package; None where a value isn't one.
+
+    Args:
+        context: Where it goes.
+        value: What may be a weight that is quantized or palettized.
+        perm: The order that its axes are stored in; None: their own.
 
     Raises:
         Refused: The target has no such weights.

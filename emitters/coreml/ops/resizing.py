@@ -139,7 +139,16 @@ def _samples_alike(rule: Rule, mode: str, axis: Along) -> bool:
 
 
 def places(mode: str, size: int, out: int) -> Array:
-    """Where resize_bilinear samples an axis, by its documentation."""
+    """Where resize_bilinear samples an axis, by its documentation.
+
+    Args:
+        mode: MIL's ``sampling_mode``.
+        size: The axis before.
+        out: The axis after.
+
+    Returns:
+        [out], float64: places between elements, counted from 0.
+    """
     index = np.arange(out, dtype=np.float64)
     if mode == "STRICT_ALIGN_CORNERS":
         where = index * ((size - 1) / max(out - 1, 1))

@@ -83,7 +83,15 @@ def _size_of(context: Context, name: str) -> Size | None:
 def stacked(
     context: Context, wholes: Sequence[Var], elements: Sequence[Var], place: Var, grows: bool
 ) -> list[Var]:
-    """The stacks with one more element each, at a place; joined to them where they grow."""
+    """The stacks with one more element each.
+
+    Args:
+        context: Where it goes.
+        wholes: The stacks: [rounds, ...].
+        elements: One for each, without the first axis.
+        place: int32 without axes: the round, where the element goes.
+        grows: Whether elements are joined to the stacks' ends, and not put at the place.
+    """
     made = []
     for stack, element in zip(wholes, elements, strict=True):
         row = context.op("expand_dims", x=element, axes=[0])
@@ -98,7 +106,14 @@ def stacked(
 
 
 def cut(context: Context, x: Var, first: int, count: Var | None) -> Var:
-    """The first axis from ``first`` on, up to ``count`` where there is one."""
+    """A part of the first axis.
+
+    Args:
+        context: Where it goes.
+        x: At least one axis.
+        first: Where it begins.
+        count: int32 without axes: where it ends; None: at the end of ``x``.
+    """
     rest = [0] * (len(x.shape) - 1)
     end: list[int] | Var = [0, *rest]
     if count is not None:

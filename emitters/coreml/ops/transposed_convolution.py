@@ -35,7 +35,16 @@ def transposed(
     window: TransposedWindow,
     groups: int,
 ) -> Var:
-    """conv_transpose, then the zeros at the end."""
+    """conv_transpose, then the zeros at the end.
+
+    Args:
+        context: Where it goes.
+        x: [N, C, ...].
+        weight: [C, outputs of a group, kernel...].
+        bias: A number for each output channel.
+        window: Steps, dilations, and what is cut or added at both ends.
+        groups: How many groups of channels there are.
+    """
     pairs = zip(window.cut, window.added, strict=True)
     pad = [n for before, added in pairs for n in (before, max(-added, 0))]
     made = context.op(

@@ -83,7 +83,13 @@ def transpose(w: Work) -> list[Packed]:
 
 
 def transposed(w: Work, x: Packed, perm: Sequence[int]) -> Packed:
-    """A tensor with its axes in another order."""
+    """A tensor with its axes in another order.
+
+    Args:
+        w: The node's work.
+        x: The tensor.
+        perm: The axis of ``x`` for each axis of the result.
+    """
     kept = [axis for axis, dim in enumerate(x.dims) if dim != 1]
     order = [kept.index(axis) for axis in perm if axis in kept]
     sizes: list[Size] = [x.dims[axis] for axis in kept]

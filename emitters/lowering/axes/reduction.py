@@ -16,18 +16,39 @@ from emitters.lowering.axes.stretching import stretched
 
 
 def three(w: Work, x: Packed, axis: int) -> Value:
-    """What is before an axis, the axis, and what is behind, if anything is."""
+    """What is before an axis, the axis, and what is behind, if anything is.
+
+    Args:
+        w: The node's work.
+        x: The tensor.
+        axis: Counted from the first.
+
+    Returns:
+        A value of three axes, or of two where ``axis`` is the last.
+    """
     runs = [range(axis), [axis], range(axis + 1, len(x.dims))]
     return w.joined(x, runs if runs[2] else runs[:2])
 
 
 def placed(w: Work, x: Packed, default: int) -> int:
-    """The node's axis, from the first on."""
+    """The node's axis, from the first on.
+
+    Args:
+        w: The node's work.
+        x: What the axis is of.
+        default: The axis where the node names none.
+    """
     return number(w.node, "axis", default) % len(x.dims)
 
 
 def resized(x: Packed, axis: int, size: Sequence[Size]) -> tuple[Size, ...]:
-    """The sizes with others in an axis' place."""
+    """The sizes with others in an axis' place.
+
+    Args:
+        x: The tensor.
+        axis: Counted from the first.
+        size: What stands there instead: any number of sizes.
+    """
     return (*x.dims[:axis], *size, *x.dims[axis + 1 :])
 
 
@@ -187,7 +208,13 @@ def _bordered(w: Work, x: Value, places: Sequence[int], sides: Sequence[Operand]
 
 
 def alike(x: Packed, other: Packed, but: int) -> bool:
-    """Whether two tensors have the same sizes along all axes but one."""
+    """Whether two tensors have the same sizes along all axes but one.
+
+    Args:
+        x: One tensor.
+        other: The other, with as many axes.
+        but: The axis that doesn't count.
+    """
     pairs = enumerate(zip(x.dims, other.dims, strict=True))
     return all(axis == but or same(a, b) for axis, (a, b) in pairs)
 

@@ -71,7 +71,13 @@ def _wide(dims: Sequence[Size], rank: int) -> list[Size]:
 
 
 def stretched(w: Work, x: Packed, wanted: Sequence[Size]) -> Packed:
-    """A tensor repeated along its axes of size 1 to those of ``wanted``."""
+    """A tensor repeated along its axes of size 1.
+
+    Args:
+        w: The node's work.
+        x: The tensor.
+        wanted: The result's sizes; at least as many as ``x`` has axes.
+    """
     own = _wide(x.dims, len(wanted))
     grown = {axis for axis, dim in enumerate(own) if dim == 1 and wanted[axis] != 1}
     while grown:

@@ -38,7 +38,8 @@ def need_same_rank(
 
     Args:
         name: The output's.
-        one, other: Its shape in both.
+        one: Its shape in one graph.
+        other: Its shape in the other.
 
     Raises:
         Refused: They differ.

@@ -7,8 +7,9 @@ import statistics
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from emitters.packaging.script.gates import Comparison
 from emitters.packaging.script.stored import FACTS, arrays, shown
@@ -16,13 +17,29 @@ from emitters.packaging.script.stored import FACTS, arrays, shown
 GOOD, MISSED, UNKNOWN = 0, 1, 2
 
 
-def main(runner: Any, arguments: list[str]) -> int:
+class Running(Protocol):
+    """What runs the samples: an artifact's runtime, or requests to its server."""
+
+    def options(self, facts: Mapping[str, Any], arguments: list[str]) -> Any:
+        """What the command line says."""
+
+    def opened(
+        self, folder: Path, facts: Mapping[str, Any], options: Any
+    ) -> AbstractContextManager[Any]:
+        """Gives what runs a sample: a function from arrays to arrays, by name.
+
+        Args:
+            folder: The package's.
+            facts: What ``modelyard.json`` says.
+            options: What :meth:`options` gave.
+        """
+
+
+def main(runner: Running, arguments: list[str]) -> int:
     """Runs the samples and compares what comes out.
 
     Args:
-        runner: ``options(facts, arguments)`` and ``opened(folder, facts, options)``, a context
-            manager that gives a function from arrays to arrays by name; ``finished`` where
-            something is to be written.
+        runner: What runs them; has ``finished`` too where it writes what came of it.
         arguments: Of the command line.
 
     Returns:

@@ -43,7 +43,13 @@ class Output:
         self.strange: list[str] = []
 
     def add(self, sample: str, expected: Array, found: Array) -> None:
-        """Compares one sample's arrays."""
+        """Compares one sample's arrays.
+
+        Args:
+            sample: Its name, for messages.
+            expected: What the source gave.
+            found: What the artifact gave.
+        """
         if not self._is_typed(found):
             self.strange.append(f"is {found.dtype.name}, and not {self.dtype}, on {sample}")
         if found.shape != expected.shape:
@@ -148,7 +154,13 @@ class Comparison:
         self.samples = 0
 
     def add(self, sample: str, expected: Mapping[str, Any], found: Mapping[str, Any]) -> None:
-        """Compares one sample's outputs: arrays by name."""
+        """Compares one sample's outputs.
+
+        Args:
+            sample: Its name, for messages.
+            expected: What the source gave: arrays by output.
+            found: What the artifact gave, likewise.
+        """
         self.samples += 1
         known = {name: np.asarray(array) for name, array in found.items()}
         for top in self.tops:

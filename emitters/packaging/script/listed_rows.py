@@ -15,7 +15,14 @@ def in_order(
     expected: Mapping[str, Any],
     found: dict[str, Any],
 ) -> dict[str, Any]:
-    """What was found, its rows where the source has them."""
+    """What was found, its rows where the source has them.
+
+    Args:
+        lists: Outputs that are lists, and the axis of their rows.
+        ties: How far apart scores may be and count as equal.
+        expected: What the source gave: arrays by output.
+        found: What the artifact gave, likewise.
+    """
     rows: list[Any] = [
         SimpleNamespace(outputs=item["outputs"], axis=item["axis"]) for item in lists
     ]

@@ -49,7 +49,13 @@ class Runner:
         return {item["of"]: answered(item, found[item["name"]]) for item in ports["outputs"]}
 
     def finished(self, folder: Path, facts: Mapping[str, Any], said: Mapping[str, Any]) -> None:
-        """Writes the result beside report.json, or beside this file where that isn't there."""
+        """Writes the result beside report.json, or beside this file where that isn't there.
+
+        Args:
+            folder: The package's.
+            facts: What ``modelyard.json`` says.
+            said: What the comparison found, as it goes into the result's JSON.
+        """
         root = folder.parents[1]
         place = root if (root / "report.json").is_file() else folder
         path = place / facts["result"]

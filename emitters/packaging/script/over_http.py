@@ -54,7 +54,13 @@ class Runner:
 
     @contextlib.contextmanager
     def served(self, folder: Path, facts: Mapping[str, Any], options: Any) -> Iterator[str]:
-        """Gives the address that is asked, once the model is ready."""
+        """Gives the address that is asked, once the model is ready.
+
+        Args:
+            folder: The package's, whose server is started where the facts say so.
+            facts: What ``modelyard.json`` says.
+            options: From the command line: ``url``; ``wait``, in seconds.
+        """
         wire = facts["wire"]
         with contextlib.ExitStack() as stack:
             process, url = None, options.url or wire["url"]
@@ -136,7 +142,16 @@ def free_ports(count: int) -> list[int]:
 
 
 def wait_until_ready(url: str, seconds: float, process: Any) -> None:
-    """Waits until ``url`` answers 200."""
+    """Waits until ``url`` answers 200.
+
+    Args:
+        url: What is asked for.
+        seconds: How long.
+        process: The server's; None where it runs elsewhere.
+
+    Raises:
+        Unready: It doesn't answer in time, or the process has ended.
+    """
     until, why = time.monotonic() + seconds, ""
     while time.monotonic() < until:
         if process is not None and process.poll() is not None:
@@ -158,7 +173,21 @@ def ask(
     timeout: float,
     named: Mapping[str, Any],
 ) -> Any:
-    """Outputs by name, of one request; ``named`` are its parameters."""
+    """Sends one request.
+
+    Args:
+        address: The URL.
+        facts: What ``modelyard.json`` says.
+        feeds: Arrays by input.
+        timeout: In seconds.
+        named: The request's parameters.
+
+    Returns:
+        Arrays by output.
+
+    Raises:
+        Unready: The server answers with an error, or with another type.
+    """
     wire = facts["wire"]
     if wire["kind"] == "json":
         body, headers = plain_body(wire, feeds), {"Content-Type": "application/json"}
@@ -175,7 +204,17 @@ def ask(
 def sent(
     address: str, body: bytes, headers: Mapping[str, str], timeout: float
 ) -> tuple[bytes, str | None]:
-    """What a request is answered: its bytes, and how many of them are JSON."""
+    """What a request is answered: its bytes, and how many of them are JSON.
+
+    Args:
+        address: The URL.
+        body: What is sent.
+        headers: Of the request.
+        timeout: In seconds.
+
+    Raises:
+        Unready: The server answers with an error.
+    """
     request = urllib.request.Request(address, body, dict(headers))
     try:
         with urllib.request.urlopen(request, timeout=timeout) as answer:
@@ -216,7 +255,14 @@ def v2_body(
     *,
     binary: bool,
 ) -> tuple[bytes, dict[str, str]]:
-    """Body and headers of a request by the inference protocol."""
+    """Body and headers of a request by the inference protocol.
+
+    Args:
+        facts: What ``modelyard.json`` says.
+        feeds: Arrays by input.
+        named: The request's parameters.
+        binary: Whether values are raw bytes behind the JSON.
+    """
     types = {item["name"]: item["dtype"] for item in facts["inputs"]}
     inputs: list[dict[str, Any]] = []
     tail = b""
@@ -243,7 +289,19 @@ def v2_body(
 
 def v2_outputs(data: bytes, length: int, types: Mapping[str, str]) -> dict[str, Any]:
     """Arrays of an answer whose JSON has ``length`` bytes; raw values follow it. ``types`` are the
-    outputs' datatypes."""
+    outputs' datatypes.
+
+    Args:
+        data: The answer.
+        length: How many of its bytes are JSON; raw values follow.
+        types: The outputs' datatypes, by name.
+
+    Returns:
+        Arrays by output.
+
+    Raises:
+        Unready: An output has another datatype.
+    """
     names = {kind: name for name, kind in V2_TYPES.items()}
     answer, tail, found = json.loads(data[:length]), data[length:], {}
     for item in answer["outputs"]:

@@ -7,7 +7,15 @@ from torch import Tensor
 def slice_along(
     x: Tensor, starts: list[int], ends: list[int], axes: list[int], steps: list[int] | None = None
 ) -> Tensor:
-    """A part along axes whose ends are computed."""
+    """A part along axes whose ends are computed.
+
+    Args:
+        x: A tensor of any shape.
+        starts: The first place along each axis.
+        ends: The place behind the last one, along each.
+        axes: Those that are cut.
+        steps: From one place to the next, along each; without, 1.
+    """
     steps = steps or [1] * len(axes)
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         if step < 0:
@@ -20,7 +28,15 @@ def slice_along(
 
 
 def slice_backwards(x: Tensor, axis: int, start: int, end: int, step: int) -> Tensor:
-    """A part along an axis from a place down to another, which isn't in it."""
+    """A part along an axis from a place down to another, which isn't in it.
+
+    Args:
+        x: A tensor of any shape.
+        axis: The one that is cut.
+        start: The first place.
+        end: The place behind the last one, below start.
+        step: Below 0.
+    """
     size = x.shape[axis]
     first = min(start + size if start < 0 else start, size - 1)
     last = max(end + size if end < 0 else end, -1)
@@ -28,13 +44,25 @@ def slice_backwards(x: Tensor, axis: int, start: int, end: int, step: int) -> Te
 
 
 def gather_elements(x: Tensor, index: Tensor, dim: int) -> Tensor:
-    """The elements at one index each along an axis."""
+    """The elements at one index each along an axis.
+
+    Args:
+        x: A tensor of any shape.
+        index: Integers, with as many axes as x.
+        dim: The axis that the indices count along.
+    """
     index = index.long()
     return torch.gather(x, dim, torch.where(index < 0, index + x.shape[dim], index))
 
 
 def gather_nd(x: Tensor, index: Tensor, batch_dims: int = 0) -> Tensor:
-    """What lies where the last axis of index says, for each of the axes before."""
+    """What lies where the last axis of index says, for each of the axes before.
+
+    Args:
+        x: A tensor of any shape.
+        index: Integers [..., count]: places along the first count axes behind the batch.
+        batch_dims: How many leading axes x and index share.
+    """
     index = index.long()
     places = list(index.unbind(-1))
     for axis in range(batch_dims):
@@ -46,7 +74,15 @@ def gather_nd(x: Tensor, index: Tensor, batch_dims: int = 0) -> Tensor:
 def scatter_elements(
     x: Tensor, index: Tensor, updates: Tensor, dim: int, reduce: str = ""
 ) -> Tensor:
-    """With updates put at one index each along an axis."""
+    """With updates put at one index each along an axis.
+
+    Args:
+        x: A tensor of any shape.
+        index: Integers, with as many axes as x.
+        updates: What is put there, in the shape of index.
+        dim: The axis that the indices count along.
+        reduce: How old and new elements become one (sum, prod, amax, amin); empty replaces them.
+    """
     index = index.long()
     index = torch.where(index < 0, index + x.shape[dim], index)
     if reduce:
@@ -55,7 +91,14 @@ def scatter_elements(
 
 
 def scatter_nd(x: Tensor, index: Tensor, updates: Tensor, reduce: str = "") -> Tensor:
-    """With updates put where the last axis of index says."""
+    """With updates put where the last axis of index says.
+
+    Args:
+        x: A tensor of any shape.
+        index: Integers [..., count]: places along the first count axes.
+        updates: What is put there: [..., rest of x].
+        reduce: How old and new elements become one (sum, prod, amax, amin); empty replaces them.
+    """
     index = index.long()
     count = index.shape[-1]
     flat = torch.zeros(index.shape[:-1], dtype=torch.int64, device=x.device)
@@ -72,12 +115,25 @@ def scatter_nd(x: Tensor, index: Tensor, updates: Tensor, reduce: str = "") -> T
 
 
 def compress(x: Tensor, mask: Tensor, dim: int) -> Tensor:
-    """What lies where a mask is true, which may be shorter than the axis."""
+    """What lies where a mask is true, which may be shorter than the axis.
+
+    Args:
+        x: A tensor of any shape.
+        mask: [places], bool or integers; others than 0 are true.
+        dim: The axis that it lies along.
+    """
     return x.index_select(dim, mask.nonzero().reshape(-1))
 
 
 def one_hot(index: Tensor, depth: int, values: Tensor, dim: int) -> Tensor:
-    """The second value where an index says along a new axis, the first elsewhere."""
+    """The second value where an index says along a new axis, the first elsewhere.
+
+    Args:
+        index: Integers of any shape.
+        depth: The size of the new axis.
+        values: [2]: the value elsewhere, and the value where the index says.
+        dim: Where the new axis stands in the result.
+    """
     index = torch.where(index < 0, index + depth, index)
     rank = index.dim() + 1
     own = torch.arange(depth, device=index.device)
@@ -86,7 +142,14 @@ def one_hot(index: Tensor, depth: int, values: Tensor, dim: int) -> Tensor:
 
 
 def reverse_sequence(x: Tensor, lengths: Tensor, time: int, batch: int) -> Tensor:
-    """The first elements of each sequence backwards, the others as they are."""
+    """The first elements of each sequence backwards, the others as they are.
+
+    Args:
+        x: A tensor of any shape.
+        lengths: [batch], integers: how many elements of each sequence are reversed.
+        time: The axis of the steps.
+        batch: The axis of the sequences.
+    """
     at = torch.arange(x.shape[time], device=x.device).unsqueeze(1)
     back = torch.where(at < lengths, lengths - 1 - at, at)
     index = back if time < batch else back.T

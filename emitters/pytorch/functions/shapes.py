@@ -11,7 +11,13 @@ def reshape(x: Tensor, shape: Tensor) -> Tensor:
 
 
 def eye_like(x: Tensor, k: int, dtype: torch.dtype) -> Tensor:
-    """Ones on a diagonal of a matrix of the size of x."""
+    """Ones on a diagonal of a matrix of the size of x.
+
+    Args:
+        x: A matrix.
+        k: Which diagonal: 0 is the main one, those above it are positive.
+        dtype: The result's.
+    """
     rows = torch.arange(x.shape[0], device=x.device).unsqueeze(1)
     columns = torch.arange(x.shape[1], device=x.device)
     return (columns - rows == k).to(dtype)
@@ -32,7 +38,13 @@ def space_to_depth(x: Tensor, block: int) -> Tensor:
 
 
 def pad_from_inside(x: Tensor, pads: tuple[int, ...], mode: str) -> Tensor:
-    """Borders of mirrored elements (reflect), the last (edge), or the other side's (wrap)."""
+    """Borders of mirrored elements (reflect), the last (edge), or the other side's (wrap).
+
+    Args:
+        x: A tensor of any shape.
+        pads: How many elements are added before and behind each axis, the last axis first.
+        mode: reflect, edge or wrap.
+    """
     for place in range(0, len(pads), 2):
         axis, before, behind = x.dim() - 1 - place // 2, pads[place], pads[place + 1]
         if not before and not behind:

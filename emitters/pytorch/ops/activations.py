@@ -42,7 +42,14 @@ _MODULES = {
 
 
 def activate(c: Context, module: str, function: str, *settings: tuple[str, object]) -> None:
-    """An activation: the module that the source had, or a function."""
+    """An activation: the module that the source had, or a function.
+
+    Args:
+        c: The node's context.
+        module: The class of PyTorch's module; empty where the function is used in any case.
+        function: The function where the source had no module, or the elements are integers.
+        *settings: Arguments by name, for both; a value of None leaves one out.
+    """
     told: dict[str, Any] = {name: value for name, value in settings if value is not None}
     if module and c.path()[1] and not c.dtype(0).startswith(("int", "uint")):
         c.call(module, (), (c.arg(0),), hint="activation", **told)

@@ -15,7 +15,13 @@ from emitters.pytorch.registry import op
 
 
 def padded(c: Context, pads: Sequence[int], value: str = "") -> str:
-    """The input with borders, as ``F.pad`` takes them."""
+    """The input with borders, as ``F.pad`` takes them.
+
+    Args:
+        c: The node's context.
+        pads: Elements added before each axis of space, then those added behind.
+        value: What the border holds, as an expression; empty: 0.
+    """
     space = len(pads) // 2
     flat = [pads[at] for axis in reversed(range(space)) for at in (axis, axis + space)]
     more = f", value={value}" if value else ""

@@ -48,7 +48,15 @@ def _layer(c: Context) -> None:
 
 def linear(c: Context, inside: int, outside: int, weights: dict[str, Weight],
            output: Value | None = None) -> None:  # fmt: skip
-    """A call of ``nn.Linear``."""
+    """A call of ``nn.Linear``.
+
+    Args:
+        c: The node's context.
+        inside: How many columns the input has.
+        outside: How many columns the result has.
+        weights: ``weight`` [``outside``, ``inside``], and ``bias`` where there is one.
+        output: The value that it gives; None: the node's first output.
+    """
     dtype = dtype_argument(c.dtype(0))
     bias = None if "bias" in weights else False
     sizes = (inside, outside)

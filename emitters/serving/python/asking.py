@@ -165,7 +165,13 @@ class Asking:
         return bytes(body), request.headers.get("content-type", "")
 
     async def reply(self, body: bytes, content_type: str, run: Run) -> tuple[int, str]:
-        """HTTP's status and the JSON that answers a body."""
+        """HTTP's status and the JSON that answers a body.
+
+        Args:
+            body: The request's bytes.
+            content_type: The request's header: what the body is.
+            run: Runs the model on arrays by input; may be awaited.
+        """
         try:
             asked = await asyncio.to_thread(self.read, body, content_type)
         except REFUSED as error:

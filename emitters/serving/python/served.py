@@ -81,6 +81,12 @@ class Served:
     ) -> Served:
         """Opens the artifact in its runtime, and proves batches on it.
 
+        Args:
+            artifact: What is served.
+            model: What it was made of.
+            samples: What batches are proven on.
+            request: What was asked for.
+
         Raises:
             UsageError: A serving option doesn't fit the model, or the name is none.
             ModelError: The runtime refuses the artifact.
@@ -198,6 +204,11 @@ class Served:
 
 def require_servable(model: Model, request: ServingRequest, server: str) -> None:
     """Refuses what is known before anything is converted.
+
+    Args:
+        model: What is to be served.
+        request: Its serving options, ``io_dtype`` and ``to``.
+        server: The server's name, for messages.
 
     Raises:
         UsageError: An option is wrong in itself, or contradicts another.

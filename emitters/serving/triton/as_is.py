@@ -78,6 +78,12 @@ def backend_of(config: Any) -> Backend | None:
 def require_servable(model: Model, target: str, request: TritonRequest) -> None:
     """Refuses what the backend can't take.
 
+    Args:
+        model: What is to be served.
+        target: ``torchscript`` or ``savedmodel``.
+        request: Its ``optimization``, ``ragged``, ``sequence`` and ``states``, which are for ONNX
+            files alone.
+
     Raises:
         UsageError: An option of another backend's.
         UnsupportedError: What forward takes or gives, or what a graph is called.
@@ -246,6 +252,11 @@ class NamedSession:
 def open_session(artifact: Artifact, request: TritonRequest, names: BackendNames) -> Session:
     """The file in its framework, under the backend's names.
 
+    Args:
+        artifact: The file.
+        request: As the target's ``open`` takes it.
+        names: What the backend calls inputs and outputs.
+
     Raises:
         ModelError: The framework refuses it.
     """
@@ -261,6 +272,12 @@ def fill_config(config: Any, target: str, source: Mapping[str, Any], batched: bo
 
     An output's dims are the signature's: the tensorflow backend compares them exactly, also where
     the exported graph knows more.
+
+    Args:
+        config: The ``ModelConfig``, which is changed.
+        target: ``torchscript`` or ``savedmodel``.
+        source: Facts of the model's source, with the signature and the file's own shapes.
+        batched: Whether Triton batches: dims then lack the batch.
     """
     backend = BACKENDS[target]
     config.backend, config.platform = backend.name, backend.platform

@@ -19,7 +19,15 @@ from emitters.serving.triton.request import TritonRequest
 
 
 class SourceFolder(Folder):
-    """A :class:`Folder` whose inputs and outputs have the backend's names."""
+    """A :class:`Folder` whose inputs and outputs have the backend's names.
+
+    Args:
+        artifact: The framework's file.
+        model: What it was made of.
+        samples: What batches are proven on; the warm-up's too.
+        request: What was asked for.
+        shipped: Samples that go along; None without.
+    """
 
     def __init__(
         self,

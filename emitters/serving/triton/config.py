@@ -168,6 +168,13 @@ def build_config(
     ``backend`` rather than the older ``platform`` says what runs the model: Triton derives the
     platform from it, and a third-party backend of that name is found the same way.
 
+    Args:
+        name: The model's.
+        inputs: As clients see them.
+        outputs: As clients see them.
+        max_batch: The largest batch; 0 where Triton doesn't batch.
+        request: Its serving options: versions, instances, batching, cache, optimization.
+
     Raises:
         UsageError: A serving option doesn't fit the model or another option.
     """

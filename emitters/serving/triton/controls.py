@@ -52,6 +52,12 @@ def controls_of(
 ) -> tuple[Control, ...]:
     """The controls of a message, held against the model.
 
+    Args:
+        batching: The ``ModelSequenceBatching`` message.
+        inputs: The model's, by name.
+        taken: Names of inputs that are states.
+        batched: Whether Triton batches: the first dimension is then the batch.
+
     Raises:
         UsageError: One is no input of the model, of another type or shape, or can't be made.
     """

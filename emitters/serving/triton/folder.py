@@ -54,7 +54,18 @@ SERVED = ("onnx", "tensorrt", litert.TARGET)
 
 
 class Folder:
-    """One model folder: everything is decided first, then written."""
+    """One model folder: everything is decided first, then written.
+
+    Args:
+        artifact: What is served: an ONNX or TFLite file, an engine, or what an engine is built
+            from.
+        model: What it was made of.
+        samples: What batches are proven on; the warm-up's too.
+        request: What was asked for.
+        reference: The source's outputs on the samples, for an engine that is still to be built.
+        shipped: Samples that go along; None without.
+        source: Opens the source, which answers the steps of sequences.
+    """
 
     def __init__(
         self,

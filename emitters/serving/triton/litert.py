@@ -97,7 +97,14 @@ def is_litert(config: Any) -> bool:
 
 
 def version_problems(folder: Path, config: Any, compare: Any) -> Iterator[str]:
-    """What is wrong with a version; ``compare`` finds it for ports and specs."""
+    """What is wrong with a version, a line each.
+
+    Args:
+        folder: The version's folder.
+        config: The ``ModelConfig``.
+        compare: Finds what is wrong between specs, the configuration's entries for them and the
+            largest batch.
+    """
     problems, specs = version_specs(folder)
     yield from (f"version {folder.name} {text}" for text in problems)
     if specs is not None:

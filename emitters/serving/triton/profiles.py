@@ -101,6 +101,12 @@ def fill_warmup(
     A profile whose shapes no sample has gets requests of its best shape with made-up values:
     random floats, and zeros for everything else, as a random index could be out of range.
 
+    Args:
+        config: The ``ModelConfig``, which is changed.
+        profiles: The engine's; empty where it has one without free dimensions.
+        warmups: The samples: a tensor for each input, in files.
+        ports: The inputs.
+
     Returns:
         What was decided, a line each.
     """

@@ -140,6 +140,11 @@ class Ragged:
     ) -> tuple[int, str]:
         """The ``max_batch_size``, once the file was run on joined requests.
 
+        Args:
+            session: Runs the file.
+            samples: Two of them are joined.
+            request: Its ``max_batch``.
+
         Raises:
             UsageError: What the samples have for the further input isn't what the server makes, or
                 a request's answer isn't the same alone and joined with others.
@@ -183,6 +188,11 @@ def ragged_of(
     inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec], request: TritonRequest
 ) -> Ragged | None:
     """What ``--ragged`` says, held against the artifact; None where it isn't given.
+
+    Args:
+        inputs: The artifact's.
+        outputs: The artifact's.
+        request: Its ``ragged``.
 
     Raises:
         UsageError: It can't be right for this model.

@@ -39,7 +39,13 @@ _LARGEST_VERSION = 2**63 - 1  # Triton reads version numbers as int64
 
 
 def no_one(made: Path, target: Path | str, aside: Path) -> None:
-    """Nobody is told."""
+    """Nobody is told.
+
+    Args:
+        made: The folder, before it is renamed.
+        target: What it is to be.
+        aside: A folder on the same file system that no server looks into.
+    """
 
 
 def publish_model(
@@ -50,6 +56,12 @@ def publish_model(
     A model that isn't there yet is added whole, as its version ``version``; one that is gets
     ``<highest version + 1>`` and keeps its configuration, warm-up and labels. Nothing that is
     there is written to. Publishers may run side by side.
+
+    Args:
+        model: The packaged model's folder.
+        version: The version in it.
+        repository: The folder that it goes to; made where it isn't there.
+        announce: Called before the rename; see :data:`converter.protocols.server.Announce`.
 
     Returns:
         The new version's folder, and what was decided.
@@ -89,7 +101,16 @@ def require_publishable(model: Path, repository: Path) -> None:
 
 
 def require_apart(name: str, there: Iterable[str], repository: Path | str) -> None:
-    """Refuses a name that is another's but for its case: elsewhere both are one folder."""
+    """Refuses a name that is another's but for its case: elsewhere both are one folder.
+
+    Args:
+        name: The model's.
+        there: Names of the models that are there.
+        repository: Where that is, for the message.
+
+    Raises:
+        UsageError: There is such a model.
+    """
     for other in there:
         if other != name and other.casefold() == name.casefold():
             raise UsageError(

@@ -201,7 +201,13 @@ def contained(launch: Launch) -> Sequence[str]:
 
 
 def deployed(folder: Path, root: str, ports: Mapping[str, int]) -> ServedBy:
-    """The server in an image of its own, with what its Python backend imports."""
+    """The server in an image of its own, with what its Python backend imports.
+
+    Args:
+        folder: The package.
+        root: Where models lie in the image.
+        ports: Numbers by name: ``http``, ``grpc``, ``metrics``.
+    """
     models = models_in(folder)
     configs = [read_config(model / CONFIG_NAME) for model in models]
     found = container(folder)

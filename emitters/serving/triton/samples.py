@@ -41,7 +41,8 @@ def write_samples(
         folder: The version's folder.
         samples: The samples.
         reference: The source framework's outputs on them.
-        inputs, outputs: The engine's, whose floats may be narrower than the source's.
+        inputs: The engine's, whose floats may be narrower than the source's.
+        outputs: The engine's, likewise.
         count: How many; fewer where they are large.
 
     Returns:

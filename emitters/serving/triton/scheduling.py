@@ -25,7 +25,12 @@ _Read = TypeVar("_Read", bound=Message)
 
 
 def parse(option: str, text: str, message: _Read) -> _Read:
-    """``message`` with what ``text`` says.
+    """A message with what a text says.
+
+    Args:
+        option: Whose text it is, for the error.
+        text: In protobuf's text format.
+        message: What is filled in and given back.
 
     Raises:
         UsageError: It isn't the text form of such a message.
@@ -86,7 +91,12 @@ def kind_of(group: Any) -> str:
 
 
 def require_kinds(request: TritonRequest, kinds: tuple[str, ...], why: str) -> None:
-    """Refuses groups of instances of kinds that aren't among ``kinds``.
+    """Refuses groups of instances of other kinds.
+
+    Args:
+        request: Its ``instance_groups``.
+        kinds: Those that may be: ``KIND_CPU``, ``KIND_GPU``...
+        why: Why others may not, for the message.
 
     Raises:
         UsageError: There is one.
@@ -98,6 +108,12 @@ def require_kinds(request: TritonRequest, kinds: tuple[str, ...], why: str) -> N
 
 def fill_batching(config: Any, max_batch: int, request: TritonRequest) -> None:
     """Batches that requests wait for, and the queues in which they do.
+
+    Args:
+        config: The ``ModelConfig``, which is changed.
+        max_batch: The largest batch; below 2 there is none to wait for.
+        request: Its ``preferred_batch``, ``dynamic_batching``, ``queue_delay`` (microseconds) and
+            queues.
 
     Raises:
         UsageError: An option contradicts the model or another option.

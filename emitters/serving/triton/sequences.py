@@ -338,7 +338,13 @@ def kept_names(config: Any) -> set[str]:
 def state_problems(
     config: Any, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]
 ) -> Iterator[str]:
-    """Where a configuration's states aren't the model's, a line each."""
+    """Where a configuration's states aren't the model's, a line each.
+
+    Args:
+        config: The ``ModelConfig``.
+        inputs: The model's.
+        outputs: The model's.
+    """
     batch = [-1] * (config.max_batch_size > 0)
     for state in config.sequence_batching.state:
         for name, specs in ((state.input_name, inputs), (state.output_name, outputs)):

@@ -142,5 +142,11 @@ def _item(step: Step, length: int, expected: Arrays) -> Item:
 
 
 def with_steps(shipped: Shipped, items: Sequence[Item], notes: Sequence[str]) -> Shipped:
-    """The same samples' facts, with steps in their place."""
+    """The same samples' facts, with steps in their place.
+
+    Args:
+        shipped: The samples, and what is known of them.
+        items: The steps.
+        notes: What the report has to say of them.
+    """
     return replace(shipped, items=tuple(items), of=len(items), notes=tuple(notes))

@@ -34,10 +34,17 @@ _OPENED = (CODE, PLAN_FILE, MODEL_FILE, *(backend.file for backend in BACKENDS.v
 def publish_stored(
     model: Path, version: int, repository: str, announce: Announce
 ) -> tuple[PurePosixPath, list[str]]:
-    """Adds the packaged ``model`` to ``repository``, a URL.
+    """Adds a packaged model to a repository.
 
     As :func:`emitters.serving.triton.repository.publish_model`. Writers of one model take turns
     (:class:`converter.files.store_writer.StoreWriter`).
+
+    Args:
+        model: The packaged model's folder.
+        version: The version in it.
+        repository: The store's URL.
+        announce: Called before the version appears; see
+            :data:`converter.protocols.server.Announce`.
 
     Returns:
         The new version's place in the store, and what was decided.

@@ -46,7 +46,13 @@ class Tensor:
 def collect(
     ports: Sequence[Port], samples: Iterable[Sample], count: int, *, batched: bool
 ) -> list[list[Tensor]]:
-    """The first ``count`` samples, each as one tensor an input.
+    """The first samples, each as one tensor an input.
+
+    Args:
+        ports: The inputs.
+        samples: The samples.
+        count: How many.
+        batched: Whether Triton batches: a tensor then lacks the batch.
 
     Raises:
         UsageError: A sample doesn't fit the model's inputs.
@@ -89,6 +95,14 @@ def _dims(
 def encode(array: np.ndarray[Any, Any], port: Port, sample: Sample) -> bytes:
     """A tensor's bytes as Triton's raw formats have them.
 
+    Args:
+        array: The tensor, of any shape.
+        port: The input.
+        sample: What it is of, for the message.
+
+    Returns:
+        The elements row by row, little-endian; strings each behind their length in four bytes.
+
     Raises:
         UsageError: The array's dtype isn't the input's.
     """
@@ -120,7 +134,13 @@ def batch_sizes(max_batch: int, preferred: Sequence[int]) -> list[int]:
 
 
 def fill_config(config: Any, warmups: Sequence[Sequence[Tensor]], sizes: Sequence[int]) -> None:
-    """Adds an entry for every sample at every batch size; the sizes share a sample's files."""
+    """Adds an entry for every sample at every batch size; the sizes share a sample's files.
+
+    Args:
+        config: The ``ModelConfig``, which is changed.
+        warmups: The samples: a tensor for each input.
+        sizes: Of batches.
+    """
     for size in sizes:
         for number, tensors in enumerate(warmups, start=1):
             entry = config.model_warmup.add()

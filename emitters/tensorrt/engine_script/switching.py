@@ -108,6 +108,11 @@ def _require_versions(version: Path, policy: Mapping[str, Any]) -> None:
 def switch(version: Path, plan: bytes, lock: Mapping[str, Any]) -> list[str]:
     """Puts the plan in and turns the folder to it; gives what was done, a line each.
 
+    Args:
+        version: The version's folder.
+        plan: The engine.
+        lock: What ``engine.lock.json`` says.
+
     Raises:
         Stopped: It is a plan of TensorRT-RTX.
     """

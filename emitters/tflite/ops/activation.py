@@ -129,7 +129,17 @@ def log_softmax(context: Context, node: onnx_ir.Node) -> None:
 def last_axis(
     context: Context, node: onnx_ir.Node, x: Tensor, default: int
 ) -> tuple[Tensor, list[int]]:
-    """``x`` with the node's axis last, and the order that puts it back."""
+    """A tensor with the node's axis last.
+
+    Args:
+        context: Where it goes.
+        node: The node, with the attribute ``axis``.
+        x: The tensor.
+        default: The axis where the node names none.
+
+    Returns:
+        The tensor, and the order of axes that puts it back.
+    """
     place = number(node, "axis", default) % x.rank
     order = [axis for axis in range(x.rank) if axis != place] + [place]
     return build.transpose(context, x, order), [order.index(axis) for axis in range(x.rank)]

@@ -113,8 +113,17 @@ def _absolute(context: Context, x: Tensor) -> Tensor:
 
 
 def select(context: Context, condition: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    """SELECT_V2, which broadcasts up to four axes: ``a`` where ``condition`` holds, else ``b``;
-    of more axes, BROADCAST_TO does, which takes eight."""
+    """SELECT_V2. It broadcasts up to four axes; for more, BROADCAST_TO does, which takes eight.
+
+    Args:
+        context: Where it goes.
+        condition: bool.
+        a: Where the condition holds.
+        b: Elsewhere; of the same type.
+
+    Raises:
+        Refused: More than eight axes would be broadcast.
+    """
     shape = broadcast_shape(condition.shape, a.shape, b.shape)
     if len(shape) > 8 and not condition.shape == a.shape == b.shape:
         raise Refused("BROADCAST_TO takes up to eight axes")

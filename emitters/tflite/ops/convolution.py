@@ -95,7 +95,16 @@ def result_of(context: Context, node: onnx_ir.Node) -> Result:
 
 
 def parts_of(context: Context, node: onnx_ir.Node, bias: int = 2) -> Parts:
-    """A node's operands; ``bias`` is the number of that input."""
+    """A node's operands.
+
+    Args:
+        context: Gives their tensors.
+        node: Conv, ConvTranspose and the like.
+        bias: The number of that input.
+
+    Raises:
+        Refused: LiteRT has no convolution of the input's type.
+    """
     value = node.inputs[1]
     x, given = context.tensor(node.inputs[0]), context.optional(node, bias)
     if x.quant is None and x.dtype != DataType.FLOAT:
@@ -112,6 +121,7 @@ def convolved(context: Context, parts: Parts, window: Window, result: Result) ->
     """A convolution.
 
     Args:
+        context: Where it goes.
         parts: What of.
         window: How; its padding is done here.
         result: What is asked for.
@@ -211,7 +221,14 @@ def _three_axes(context: Context, parts: Parts, window: Window, shape: Shape) ->
 
 
 def split(context: Context, x: Tensor, count: int, axis: int) -> list[Tensor]:
-    """``x`` in ``count`` equal parts along an axis."""
+    """A tensor in equal parts.
+
+    Args:
+        context: Where it goes.
+        x: The tensor; a constant is split here.
+        count: How many parts.
+        axis: The one that is split; its size is known.
+    """
     if x.data is not None:
         parts = np.split(x.data, count, axis)
         return [context.constant(part, x.name) for part in parts]
@@ -222,7 +239,14 @@ def split(context: Context, x: Tensor, count: int, axis: int) -> list[Tensor]:
 
 
 def no_bias(context: Context, x: Tensor, weights: Tensor, count: int) -> Tensor:
-    """Zeros: the kernels want a bias. In integers it is int32 of scale x * weights."""
+    """Zeros: the kernels want a bias. In integers it is int32 of scale x * weights.
+
+    Args:
+        context: Where it goes.
+        x: What is convolved.
+        weights: The kernel.
+        count: How many output channels.
+    """
     if x.quant is None or weights.quant is None:
         return context.constant(np.zeros(count, np.float32))
     scale = (x.quant.scale[0] * weights.quant.scale).astype(np.float32)

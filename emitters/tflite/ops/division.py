@@ -32,10 +32,15 @@ def divide(context: Context, node: onnx_ir.Node) -> None:
 
 
 def divide_long(context: Context, a: Tensor, b: Tensor) -> Tensor:
-    """a / b of any int64, towards zero: long division whose digits are quotients in float32.
+    """The quotient of any int64, towards zero: long division whose digits are quotients in float32.
 
     Each step takes off all but 2^-19 of what is left, and what is left stays of the sign of ``a``:
     after four, the quotient is at most one short.
+
+    Args:
+        context: Where it goes.
+        a: int64.
+        b: int64, of a shape that broadcasts with that of ``a``.
     """
     divisor = build.cast(context, b, DataType.FLOAT)
     factor = build.scalar(context, _SHORTER, divisor)

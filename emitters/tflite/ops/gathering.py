@@ -33,7 +33,13 @@ def gather(context: Context, node: onnx_ir.Node) -> None:
 
 
 def from_start(context: Context, indices: Tensor, size: int | str) -> Tensor:
-    """Indices that count from the start."""
+    """Indices that count from the start.
+
+    Args:
+        context: Where it goes.
+        indices: Integers; negative ones count from the end.
+        size: Of the axis that they index.
+    """
     if indices.data is not None:
         if indices.data.size == 0 or indices.data.min() >= 0:
             return indices
@@ -134,7 +140,14 @@ _GATHERED = frozenset(
 
 
 def limited_vectors(context: Context, indices: Tensor, x: Tensor, depth: int) -> Tensor:
-    """Index vectors [..., depth] that count from the start of each axis."""
+    """Index vectors that count from the start of each axis.
+
+    Args:
+        context: Where it goes.
+        indices: Integers [..., depth]; negative ones count from the end.
+        x: What they index.
+        depth: How many leading axes of ``x`` a vector indexes.
+    """
     if indices.data is not None and indices.data.min(initial=0) >= 0:
         return indices
     sizes = context.sizes(x.shape[:depth])

@@ -69,10 +69,18 @@ def _scaled(context: Context, x: Tensor, factor: float) -> Tensor:
 def fully_connected(
     context: Context, x: Tensor, weights: Tensor, bias: Tensor | None, quant: Quant | None = None
 ) -> Tensor:
-    """``x`` [..., I] times weights [O, I], and a bias [O].
+    """A product with weights, and a bias.
 
-    With ``quant`` the result is int8 of these scales, where the
-    kernel takes the operands; else it is real.
+    Args:
+        context: Where it goes.
+        x: [..., I], of float32, or of integers with scales.
+        weights: [O, I].
+        bias: [O]; None without.
+        quant: Scales of an int8 result; the result is real where this is None, or where the kernel
+            doesn't take the operands in integers.
+
+    Raises:
+        Refused: LiteRT has no product of the type.
     """
     if x.quant is None and x.dtype != DataType.FLOAT:
         raise Refused(f"LiteRT multiplies matrices of float32 or scaled int8, not {x.dtype.name}")
@@ -129,9 +137,17 @@ def linear(context: Context, node: onnx_ir.Node) -> None:
 
 
 def batch_matmul(context: Context, a: Tensor, b: Tensor, quant: Quant | None = None) -> Tensor:
-    """The product of matrices in the last two axes; batch axes broadcast as numpy's do.
+    """The product of matrices in the last two axes.
 
-    With ``quant`` it is int8 of these scales, where the kernel takes the operands; else real.
+    Args:
+        context: Where it goes.
+        a: [..., I, K], of float32, or of integers with scales.
+        b: [..., K, O]; the axes before broadcast as numpy's do.
+        quant: Scales of an int8 result; the result is real where this is None, or where the kernel
+            doesn't take the operands in integers.
+
+    Raises:
+        Refused: LiteRT has no product of the type, or of so many axes that are broadcast.
     """
     if a.quant is None and a.dtype != DataType.FLOAT:
         raise Refused(f"LiteRT multiplies matrices of float32 or scaled int8, not {a.dtype.name}")

@@ -24,6 +24,12 @@ def layer(
     It takes int8 of one scale, constant weights with zero points of 0 and a scale for each
     output, and an int32 bias of scale x * weights. uint8 is moved by 128. Beside int16 of a zero
     point 0 the bias is int64.
+
+    Args:
+        context: Where it goes.
+        x: [..., I].
+        weights: [O, I].
+        bias: [O]; None: zeros are made.
     """
     if not _of_one_scale(x) or weights.data is None or weights.quant is None:
         return None
@@ -50,7 +56,13 @@ def accumulated_in(x: Tensor) -> type[np.int32] | type[np.int64]:
 
 
 def as_wide(context: Context, bias: Tensor, scale: Scales) -> Tensor | None:
-    """A constant bias of real numbers as int64 of these scales; None where it is no such."""
+    """A constant bias of real numbers as int64; None where it is no such.
+
+    Args:
+        context: Where it goes.
+        bias: [O], float32.
+        scale: [O] or [1]: scale of x times scales of the weights.
+    """
     if bias.data is None or bias.quant is not None or bias.dtype != DataType.FLOAT:
         return None
     whole = np.rint(bias.data.astype(np.float64) / scale).astype(np.int64)
@@ -75,7 +87,13 @@ def _starts(bias: Tensor, scale: Scales) -> bool:
 
 
 def pair(context: Context, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor] | None:
-    """The operands of an int8 BATCH_MATMUL; None where its kernel doesn't take them."""
+    """The operands of an int8 BATCH_MATMUL; None where its kernel doesn't take them.
+
+    Args:
+        context: Where it goes.
+        a: [..., I, K].
+        b: [..., K, O].
+    """
     if not _of_one_scale(a) or not _of_one_scale(b):
         return None
     if (a.dtype == DataType.INT16) != (b.dtype == DataType.INT16):

@@ -53,8 +53,14 @@ def max_pool(context: Context, node: onnx_ir.Node) -> None:
 
 
 def give(context: Context, output: onnx_ir.Value, made: Tensor) -> None:
-    """Makes ``made`` the output, with its scales, and with the names that ONNX has for free
-    dimensions."""
+    """Makes a tensor a node's output, with the scales and the names of free dimensions that ONNX
+    has for it.
+
+    Args:
+        context: Where it goes.
+        output: The output.
+        made: The tensor.
+    """
     made = stored(context, made, context.dtype(output), output.meta.get(QUANT))
     if not made.is_static and made.rank == len(context.shape(output)):
         made.shape = context.shape(output)
@@ -96,6 +102,12 @@ def over_space(context: Context, x: Tensor, window: Window, pool: _Pool) -> Tens
 
         [N, D, H, W, C] -> [N * D, H, W, C] -> [N * D, H', W', C]
                         -> [N, D, H' * W', C] -> [N, D', H' * W', C] -> [N, D', H', W', C]
+
+    Args:
+        context: Where it goes.
+        x: [N, ..., C], with one to three spatial axes.
+        window: Its numbers along each spatial axis.
+        pool: Pools two axes.
     """
     spatial = x.rank - 2
     if spatial == 1:
@@ -133,7 +145,15 @@ def pooled_shape(x: Tensor, window: Window) -> Shape:
 
 
 def pool_kernel(context: Context, op: str, x: Tensor, window: Window, padding: int) -> Tensor:
-    """MAX_POOL_2D or AVERAGE_POOL_2D; without padding (VALID), ``x`` has it already."""
+    """MAX_POOL_2D or AVERAGE_POOL_2D; without padding (VALID), ``x`` has it already.
+
+    Args:
+        context: Where it goes.
+        op: MAX_POOL_2D or AVERAGE_POOL_2D.
+        x: [N, H, W, C]; padded already where ``padding`` is VALID.
+        window: Its numbers along both axes.
+        padding: The schema's: SAME or VALID.
+    """
     shape = pooled_shape(x, window.bare() if padding == VALID else window)
     return context.emit(
         op, [x], shape, x.dtype, quant=x.quant,

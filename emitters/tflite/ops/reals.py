@@ -26,10 +26,16 @@ def real(context: Context, x: Tensor) -> Tensor:
 
 
 def stored(context: Context, x: Tensor, dtype: DataType, quant: Quant | None) -> Tensor:
-    """``x`` as integers of other scales, or as it is where it stands for reals already.
+    """A tensor as integers of other scales.
 
     LiteRT's QUANTIZE from one scale to a larger one rounds twice, and is a step off for up to a
     quarter of the numbers: that goes by way of the reals.
+
+    Args:
+        context: Where it goes.
+        x: The tensor.
+        dtype: The integers' type.
+        quant: Their scales; None leaves ``x`` as it is.
     """
     if quant is None or (x.dtype == dtype and quant.same(x.quant)):
         return x

@@ -52,7 +52,15 @@ def plain(context: Context, node: onnx_ir.Node) -> None:
 
 
 def of_numbers(context: Context, op: str, x: Tensor, axes: Sequence[int], keep: bool) -> Tensor:
-    """A reduction in a type that its kernel takes. Truth values are REDUCE_ANY and REDUCE_ALL."""
+    """A reduction in a type that its kernel takes. Truth values are REDUCE_ANY and REDUCE_ALL.
+
+    Args:
+        context: Where it goes.
+        op: The schema's name: REDUCE_MAX, SUM...
+        x: The tensor.
+        axes: Those that are reduced, counted from the first.
+        keep: Whether they stay, with a size of 1.
+    """
     if 0 in [x.shape[axis] for axis in axes]:
         return _of_nothing(context, op, x, axes, keep)
     if x.dtype == DataType.BOOL and op in ("REDUCE_MAX", "REDUCE_MIN"):
@@ -86,7 +94,16 @@ def reduced(
     keep: bool,
     quant: object = None,
 ) -> Tensor:
-    """One reducing operator of TFLite."""
+    """One reducing operator of TFLite.
+
+    Args:
+        context: Where it goes.
+        op: The schema's name: REDUCE_MAX, SUM...
+        x: The tensor, of a type that the kernel takes.
+        axes: Those that are reduced, counted from the first.
+        keep: Whether they stay, with a size of 1.
+        quant: The result's scales.
+    """
     made = context.emit(
         op,
         [x, context.integers(axes)],
@@ -98,7 +115,13 @@ def reduced(
 
 
 def without(shape: Shape, axes: Sequence[int], keep: bool) -> Shape:
-    """The shape after a reduction."""
+    """The shape after a reduction.
+
+    Args:
+        shape: The shape before.
+        axes: Those that are reduced, counted from the first.
+        keep: Whether they stay, with a size of 1.
+    """
     if keep:
         return tuple(1 if axis in axes else dim for axis, dim in enumerate(shape))
     return tuple(dim for axis, dim in enumerate(shape) if axis not in axes)

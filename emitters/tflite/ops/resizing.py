@@ -111,6 +111,14 @@ def native_places(native: Native, size: int, out: int) -> Array:
     """Where TFLite's operators sample: indices for nearest, places within the input for linear.
 
     Source: ``reference/resize_bilinear.h`` and ``resize_nearest_neighbor.h``, in float32.
+
+    Args:
+        native: The operator and its options.
+        size: The axis before.
+        out: The axis after.
+
+    Returns:
+        [out], float32.
     """
     place = np.arange(out, dtype=np.float32)
     corners = native.align and out > 1
@@ -124,7 +132,13 @@ def native_places(native: Native, size: int, out: int) -> Array:
 
 
 def same_places(rule: Rule, native: Native, along: Along) -> bool:
-    """Whether TFLite's operator samples a known axis where the rule does."""
+    """Whether TFLite's operator samples a known axis where the rule does.
+
+    Args:
+        rule: What ONNX asks for.
+        native: TFLite's operator and its options.
+        along: The axis.
+    """
     from converter.passes.legalize.resize_plan import known_extent
     from converter.passes.legalize.resize_rules import nearest, originals
 

@@ -28,7 +28,13 @@ _MOST_WEIGHTS = 2
 
 
 def is_taken(parts: Parts, window: TransposedWindow, result: Result) -> bool:
-    """Whether a ConvTranspose of two spatial axes can be, and is better so."""
+    """Whether a ConvTranspose of two spatial axes can be, and is better so.
+
+    Args:
+        parts: The node's operands, weights as ONNX has them.
+        window: Its numbers along both axes.
+        result: What is asked for.
+    """
     weights, bias = parts.weights, parts.bias
     constant = weights.data is not None and (bias is None or bias.data is not None)
     if not constant or parts.groups != 1 or any(d != 1 for d in window.dilations):
@@ -53,6 +59,7 @@ def by_subpixels(
     """The result of a ConvTranspose that :func:`is_taken`.
 
     Args:
+        context: Where it goes.
         parts: ``x`` [N, H, W, I], and weights as ONNX has them: [I, O, K, K].
         window: Its numbers.
         result: What is asked for.

@@ -198,7 +198,13 @@ def _stuffed(context: Context, parts: Parts, plan: Plan, result: Result) -> Tens
 
 
 def dilated(context: Context, x: Tensor, strides: tuple[int, ...]) -> Tensor:
-    """``x`` [N, ..., C] with stride - 1 zeros between elements; for integers, their zero point."""
+    """A tensor with stride - 1 zeros between elements; for integers, their zero point.
+
+    Args:
+        context: Where it goes.
+        x: [N, ..., C].
+        strides: One for each spatial axis.
+    """
     if all(s == 1 for s in strides):
         return x
     inner = [_linear(size, s, 1 - s) for size, s in zip(x.shape[1:-1], strides, strict=True)]

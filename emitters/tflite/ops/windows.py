@@ -31,8 +31,17 @@ def is_same(sizes: Sequence[object], window: Window) -> bool:
 
 
 def padded(context: Context, x: Tensor, window: Window, value: float = 0.0) -> tuple[Tensor, int]:
-    """``x`` [N, ..., C] as the window needs it, and the schema's padding: SAME where that is the
-    same."""
+    """A tensor as a window needs it.
+
+    Args:
+        context: Where it goes.
+        x: [N, ..., C].
+        window: Its numbers along each spatial axis.
+        value: What is padded with.
+
+    Returns:
+        The tensor, and the schema's padding: SAME where TFLite's own is the same, else VALID.
+    """
     if not window.is_padded:
         return x, VALID
     if is_same(x.shape[1:-1], window):
@@ -41,12 +50,25 @@ def padded(context: Context, x: Tensor, window: Window, value: float = 0.0) -> t
 
 
 def bordered(context: Context, x: Tensor, window: Window, value: float = 0.0) -> Tensor:
-    """``x`` [N, ..., C] with the window's padding around it, of ``value``."""
+    """A tensor with the window's padding around it.
+
+    Args:
+        context: Where it goes.
+        x: [N, ..., C].
+        window: Its numbers along each spatial axis.
+        value: What is padded with.
+    """
     return build.pad(context, x, [0, *window.before, 0], [0, *window.ends, 0], value)
 
 
 def count_along(size: int | str, axis: int, window: Window) -> int | str:
-    """How many windows there are along a spatial axis of ``size`` elements without padding."""
+    """How many windows there are along a spatial axis.
+
+    Args:
+        size: The axis without padding; a name where it is free.
+        axis: Which of the spatial axes, from 0.
+        window: Its numbers along each spatial axis.
+    """
     stride, reach = window.strides[axis], window.reach[axis]
     if window.auto:
         return -(-size // stride) if isinstance(size, int) else f"{size}/{stride}"
@@ -68,7 +90,13 @@ def lifted(context: Context, x: Tensor) -> Tensor:
 
 
 def with_axis(context: Context, x: Tensor, axis: int) -> Tensor:
-    """``x`` with an axis of one element before ``axis``."""
+    """A tensor with one more axis, of one element.
+
+    Args:
+        context: Where it goes.
+        x: The tensor.
+        axis: The axis before which the new one goes.
+    """
     shape = (*x.shape[:axis], 1, *x.shape[axis:])
     if _reshapes(x.shape):
         return build.reshape(context, x, shape)

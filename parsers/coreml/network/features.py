@@ -83,7 +83,13 @@ def _array(name: str, array: Any) -> Sizes:
 
 
 def preprocess(net: Network, steps: Sequence[Any], told: Any) -> None:
-    """What is done to images before: a scale and a bias for each colour, or a mean image."""
+    """What is done to images before: a scale and a bias for each colour, or a mean image.
+
+    Args:
+        net: The network; the value of each image is replaced.
+        steps: The network's ``NeuralNetworkPreprocessing`` messages.
+        told: The ``ModelDescription``.
+    """
     images = {item.name: item.type.imageType for item in told.input if _is_image(item)}
     for step in steps:
         name = step.featureName or next(iter(images), "")
@@ -109,7 +115,13 @@ def _is_image(feature: Any) -> bool:
 
 
 def read_output(net: Network, feature: Any, value: onnx_ir.Value) -> onnx_ir.Value:
-    """An output as it is described: until iOS12 an array of one size has no height and width."""
+    """An output as it is described: until iOS12 an array of one size has no height and width.
+
+    Args:
+        net: The network.
+        feature: The output's ``FeatureDescription``.
+        value: What the last layer gives.
+    """
     kind = feature.type.WhichOneof("Type")
     net.reader.op = feature.name
     if net.legacy and kind in ("dictionaryType", "doubleType"):

@@ -46,7 +46,6 @@ _READINGS: dict[str, Reading] = {}
 
 def layer(*kinds: str) -> Callable[[Reading], Reading]:
     """Registers a function for layers by their kind."""
-
     return registering(_READINGS, kinds)
 
 

@@ -49,7 +49,14 @@ class Network:
         attributes: Mapping[str, Attribute] | None = None,
         dtype: DataType | None = None,
     ) -> onnx_ir.Value:
-        """The one output of a new node, its sizes inferred."""
+        """The one output of a new node, its sizes inferred.
+
+        Args:
+            kind: ONNX's operator.
+            inputs: In the operator's order; None leaves one out.
+            attributes: The operator's.
+            dtype: The output's type; None: the first input's.
+        """
         return self.nodes_of(kind, inputs, 1, attributes, dtype)[0]
 
     def nodes_of(
@@ -60,7 +67,15 @@ class Network:
         attributes: Mapping[str, Attribute] | None = None,
         dtype: DataType | None = None,
     ) -> Sequence[onnx_ir.Value]:
-        """The outputs of a new node, their sizes inferred."""
+        """The outputs of a new node, their sizes inferred.
+
+        Args:
+            kind: ONNX's operator.
+            inputs: In the operator's order; None leaves one out.
+            outputs: How many.
+            attributes: The operator's.
+            dtype: The outputs' type; None: the first input's.
+        """
         made = self.reader.nodes_of(kind, inputs, outputs, attributes, dtype)
         infer(self.reader.nodes[-1])
         return made

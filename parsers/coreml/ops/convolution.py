@@ -15,8 +15,14 @@ AUTOMATIC = {"same": "SAME_UPPER", "same_lower": "SAME_LOWER"}
 
 
 def paddings(reader: Reader, op: Operation, axes: int) -> dict[str, Attribute]:
-    """ONNX's attributes: Core ML has before and after of each axis in turn, ONNX all before
-    first."""
+    """ONNX's attributes of a padding: Core ML has before and after of each axis in turn, ONNX all
+    before first.
+
+    Args:
+        reader: Gives the operation's settings.
+        op: The operation.
+        axes: How many spatial axes there are.
+    """
     kind = str(reader.setting(op, "pad_type", "valid")).lower()
     if kind in AUTOMATIC:
         return {"auto_pad": AUTOMATIC[kind]}

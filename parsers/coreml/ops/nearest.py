@@ -79,7 +79,13 @@ def resize_nearest_neighbor(reader: Reader, op: Operation) -> None:
 
 
 def nearest(reader: Reader, x: onnx_ir.Value, sizes: list[Target], mode: str) -> onnx_ir.Value:
-    """The last axes brought to sizes by repeating pixels, or leaving some out.
+    """The last axes resized by repeating pixels, or leaving some out.
+
+    Args:
+        reader: Takes the nodes.
+        x: The image; its last axes are resized.
+        sizes: Of as many axes, after.
+        mode: Core ML's sampling mode.
 
     Raises:
         Refusal: Which pixels are meant isn't known.

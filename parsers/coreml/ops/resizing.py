@@ -134,9 +134,15 @@ def _sizes(reader: Reader, op: Operation, x: onnx_ir.Value, count: int) -> onnx_
 
 
 def linear(reader: Reader, x: onnx_ir.Value, sizes: list[int], mode: str) -> onnx_ir.Value:
-    """The last axes brought to sizes by linear interpolation.
+    """The last axes resized by linear interpolation.
 
     A result of one pixel is taken from the middle under ALIGN_CORNERS, along that axis alone.
+
+    Args:
+        reader: Takes the nodes.
+        x: The image; its last axes are resized.
+        sizes: Of as many axes, after.
+        mode: Core ML's sampling mode.
     """
     first = len(sizes)
     if mode != "ALIGN_CORNERS" or 1 not in sizes:

@@ -34,7 +34,7 @@ def read_small(joint: Joint, stage: Opened) -> None:
     joint.give(_READINGS[stage.kind](joint, stage, message), {})
 
 
-def scaler(joint: Joint, stage: Opened, message: Any) -> dict[str, onnx_ir.Value]:
+def _scaler(joint: Joint, stage: Opened, message: Any) -> dict[str, onnx_ir.Value]:
     """``(x + shift) * scale``, where each has a value for all or for each."""
     reader, x = joint.reader, sole(joint, stage)
     for kind, numbers in (("Add", message.shiftValue), ("Mul", message.scaleValue)):
@@ -43,7 +43,7 @@ def scaler(joint: Joint, stage: Opened, message: Any) -> dict[str, onnx_ir.Value
     return given(stage, x)
 
 
-def vector(joint: Joint, stage: Opened, message: Any) -> dict[str, onnx_ir.Value]:
+def _vector(joint: Joint, stage: Opened, message: Any) -> dict[str, onnx_ir.Value]:
     """The features one behind the other."""
     known = {feature.name: feature for feature in stage.spec.description.input}
     flat = []
@@ -55,7 +55,7 @@ def vector(joint: Joint, stage: Opened, message: Any) -> dict[str, onnx_ir.Value
     return given(stage, joint.reader.node("Concat", flat, {"axis": 0}))
 
 
-def extractor(joint: Joint, stage: Opened, message: Any) -> dict[str, onnx_ir.Value]:
+def _extractor(joint: Joint, stage: Opened, message: Any) -> dict[str, onnx_ir.Value]:
     """Those of an array's values that are named by their places."""
     x = joint.reader.node("Reshape", [sole(joint, stage), joint.reader.ints([-1])])
     places = joint.reader.ints([int(place) for place in message.extractIndex])
@@ -71,7 +71,7 @@ def _linear(joint: Joint, stage: Opened, message: Any) -> onnx_ir.Value:
     return reader.node("Add", [product, reader.const(list(message.offset), np.float32)])
 
 
-def regressor(joint: Joint, stage: Opened, message: Any) -> dict[str, onnx_ir.Value]:
+def _regressor(joint: Joint, stage: Opened, message: Any) -> dict[str, onnx_ir.Value]:
     """A linear model's values, or what the logistic function makes of them."""
     y = _linear(joint, stage, message)
     if message.postEvaluationTransform == message.Logit:
@@ -81,7 +81,7 @@ def regressor(joint: Joint, stage: Opened, message: Any) -> dict[str, onnx_ir.Va
     return given(stage, y)
 
 
-def classifier(joint: Joint, stage: Opened, message: Any) -> dict[str, onnx_ir.Value]:
+def _classifier(joint: Joint, stage: Opened, message: Any) -> dict[str, onnx_ir.Value]:
     """Probabilities of two classes by the logistic function, the first standing for reference."""
     kind = message.WhichOneof("ClassLabels")
     labels = [str(label) for label in getattr(message, kind).vector] if kind else []
@@ -98,7 +98,7 @@ def classifier(joint: Joint, stage: Opened, message: Any) -> dict[str, onnx_ir.V
     return {name: reader.node("Unsqueeze", [row, reader.ints([0])])}
 
 
-def suppression(joint: Joint, stage: Opened, message: Any) -> dict[str, onnx_ir.Value]:
+def _suppression(joint: Joint, stage: Opened, message: Any) -> dict[str, onnx_ir.Value]:
     """The boxes that stay, the best first: [n, classes] scores and [n, 4] places.
 
     A box's score is that of its best class; it suppresses those that overlap it by more than the
@@ -211,12 +211,12 @@ def _kept(
 
 
 _READINGS: dict[str, Reading] = {
-    "scaler": scaler,
-    "featureVectorizer": vector,
-    "arrayFeatureExtractor": extractor,
-    "glmRegressor": regressor,
-    "glmClassifier": classifier,
-    "nonMaximumSuppression": suppression,
+    "scaler": _scaler,
+    "featureVectorizer": _vector,
+    "arrayFeatureExtractor": _extractor,
+    "glmRegressor": _regressor,
+    "glmClassifier": _classifier,
+    "nonMaximumSuppression": _suppression,
     "treeEnsembleRegressor": tree_regressor,
     "treeEnsembleClassifier": tree_classifier,
 }

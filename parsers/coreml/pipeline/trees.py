@@ -19,7 +19,16 @@ _NONE, _SOFTMAX, _LOGISTIC, _REFERENCE = range(4)
 
 
 def tree_regressor(joint: Joint, stage: Opened, message: Any) -> dict[str, onnx_ir.Value]:
-    """The trees' sum, or what the logistic function makes of it, [values]."""
+    """The trees' sum, or what the logistic function makes of it, [values].
+
+    Args:
+        joint: The pipeline's graph.
+        stage: The model in the pipeline.
+        message: Its ``TreeEnsembleRegressor``.
+
+    Raises:
+        Refusal: The values are transformed as a classifier's.
+    """
     y = _sums(joint, sole(joint, stage), message.treeEnsemble)
     if message.postEvaluationTransform == _LOGISTIC:
         y = joint.reader.node("Sigmoid", [y])
@@ -29,7 +38,16 @@ def tree_regressor(joint: Joint, stage: Opened, message: Any) -> dict[str, onnx_
 
 
 def tree_classifier(joint: Joint, stage: Opened, message: Any) -> dict[str, onnx_ir.Value]:
-    """Probabilities, [1, classes], of the trees' sums."""
+    """Probabilities, [1, classes], of the trees' sums.
+
+    Args:
+        joint: The pipeline's graph.
+        stage: The model in the pipeline.
+        message: Its ``TreeEnsembleClassifier``.
+
+    Raises:
+        Refusal: The transform doesn't make so many classes of the sums.
+    """
     reader, kind = joint.reader, message.WhichOneof("ClassLabels")
     labels = [str(label) for label in getattr(message, kind).vector] if kind else []
     sums = int(message.treeEnsemble.numPredictionDimensions)

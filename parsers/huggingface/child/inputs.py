@@ -93,8 +93,12 @@ def _input(
 class Inputs:
     """What a model takes.
 
-    `task` is the task's name, `folder` where the preprocessor's and tokenizer's files are;
     `preprocessor` holds the image processor's or feature extractor's settings.
+
+    Args:
+        model: The transformers model.
+        task: The task's name.
+        folder: Where the preprocessor's and tokenizer's files are.
     """
 
     def __init__(self, model: Any, task: str, folder: Path) -> None:

@@ -125,7 +125,17 @@ def _class(task: hf_tasks.Task, config: Any, trust: bool) -> Any:
 
 
 def load(folder: Path, task: hf_tasks.Task, config: Any, trust: bool) -> tuple[Any, dict[str, Any]]:
-    """The model in float32, and transformers' account of its weights' keys. Raises source."""
+    """The model in float32, and transformers' account of its weights' keys.
+
+    Args:
+        folder: The model's.
+        task: What it is loaded for.
+        config: transformers' configuration of it.
+        trust: Whether code that the folder brings may run.
+
+    Raises:
+        WorkerError: ``source`` where the folder can't be loaded.
+    """
     made = _class(task, config, trust)
     for path in sorted(folder.glob("*.safetensors")):
         require_small_header(path, "source")
@@ -178,10 +188,16 @@ def unexpected(info: Mapping[str, Any], name: str) -> list[str]:
 
 
 def needed(model: Any, module: Any, missing: Sequence[str], example: Sequence[Any]) -> list[str]:
-    """Those of the `missing` weights of `model` that the outputs of `module` depend on.
+    """Those of the missing weights that a module's outputs depend on.
 
     transformers fills missing weights with random numbers. Whether they count is found by
     differentiating the outputs for the example inputs by them.
+
+    Args:
+        model: The transformers model, whose parameters are named.
+        module: What is run: the model for its task.
+        missing: Names of parameters and buffers.
+        example: The module's inputs, in order.
     """
     own = dict(model.named_parameters(remove_duplicate=False))
     # A buffer has no gradient: it counts, unless inference never reads it.
@@ -203,7 +219,17 @@ def needed(model: Any, module: Any, missing: Sequence[str], example: Sequence[An
 
 
 def refuse_missing(keys: Sequence[str], name: str, task: str, fitting: Sequence[str]) -> None:
-    """Raise source for weights that the folder lacks."""
+    """Refuses weights that the folder lacks.
+
+    Args:
+        keys: The weights' names; nothing is raised where there are none.
+        name: The model's class.
+        task: What it was loaded for.
+        fitting: Tasks that models of this type do.
+
+    Raises:
+        WorkerError: ``source``, with the first of them as details.
+    """
     if keys:
         raise WorkerError(
             "source",

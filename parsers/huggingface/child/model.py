@@ -17,10 +17,16 @@ _CONSTANTS = {"use_cache": False, "return_dict": True}
 
 
 class TaskModel(nn.Module):  # type: ignore[misc]  # torch is not type-checked
-    """Inputs in the order of `names` to a dict of the task's outputs.
+    """Inputs in order to a dict of the task's outputs.
 
-    forward's signature lists `names`, so that inputs find their place as with any model; all
-    but `required` may be left out. `sentence` is the pooling and the layers after it.
+    forward's signature lists the names, so that inputs find their place as with any model.
+
+    Args:
+        model: The transformers model.
+        task: What it does.
+        names: Its inputs, in order.
+        required: Those that can't be left out.
+        sentence: The pooling and the layers after it; None: the model's own outputs are given.
     """
 
     # What is ours in the paths of the user's modules.
@@ -91,7 +97,13 @@ class TaskModel(nn.Module):  # type: ignore[misc]  # torch is not type-checked
 def ordered(
     inputs: Sequence[dict[str, Any]], main: Sequence[str], others: Sequence[str]
 ) -> list[str]:
-    """Names for forward's signature: the main inputs, the other declared ones, and the rest."""
+    """Names for forward's signature: the main inputs, the other declared ones, and the rest.
+
+    Args:
+        inputs: The declared ones, with their `name`.
+        main: Names that come first.
+        others: Names that the model takes besides.
+    """
     declared = [item["name"] for item in inputs]
     first = [name for name in declared if name in main]
     return list(dict.fromkeys([*first, *declared, *others]))

@@ -153,9 +153,16 @@ def _wrong(text: str, config: Any) -> WorkerError:
 def choose(asked: str | None, config: Any, embedding: bool, own: Mapping[str, Any]) -> Task:
     """The task that was asked for, or the one that a model was made for.
 
-    `embedding` says that the folder is sentence-transformers'; `own` is the auto_map of code that
-    the folder brings and that may run: Auto classes and what they make. Raises usage for a task
-    that is unknown or that the model type does not do, and unsupported for one that is no graph.
+    Args:
+        asked: The task's name; None where none was asked for.
+        config: transformers' configuration of the model.
+        embedding: Whether the folder is sentence-transformers'.
+        own: The auto_map of code that the folder brings and that may run: Auto classes and what
+            they make.
+
+    Raises:
+        WorkerError: ``usage`` for a task that is unknown or that the model type does not do;
+            ``unsupported`` for one that is no graph.
     """
     task = _asked(asked, config, own) if asked else _default(config, embedding, own)
     if task.refused:

@@ -165,7 +165,16 @@ def _load(keras: Any, file: Path, content: keras_archive.Content, trust: bool) -
 
 
 def as_opened(keras: Any, model: Any, layout: str) -> Opened:
-    """A model as a function of flat tensors. Raises unsupported for what can't be one."""
+    """A model as a function of flat tensors.
+
+    Args:
+        keras: The module.
+        model: What it loaded.
+        layout: `channels_last` or `channels_first`; empty where layers differ, or none says.
+
+    Raises:
+        WorkerError: ``unsupported`` for what can't be one.
+    """
     _require_inputs(model)
     _refuse_state(model)
     keras_patches.apply(layers_of(model))

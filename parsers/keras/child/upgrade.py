@@ -100,7 +100,14 @@ def _without_shape(layer: Any) -> Any:
 
 
 def write(file: Path, kind: str, config: Any, folder: Path) -> Path:
-    """A copy of the file that has `config`, in `folder`."""
+    """A copy of a file with another configuration.
+
+    Args:
+        file: The file.
+        kind: `keras` for an archive, else HDF5.
+        config: The configuration.
+        folder: Where the copy goes.
+    """
     if kind == "keras":
         return _write_archive(file, config, folder / "model.keras")
     import h5py

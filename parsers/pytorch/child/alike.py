@@ -21,8 +21,11 @@ def differs(
 ) -> str:
     """What is not the same, in words that begin with the output's name; empty if nothing is.
 
-    `limit` is the largest difference as a share of an output's largest magnitude, `share` the
-    least part of integers, and of rows of lists, that have to be the same.
+    Args:
+        want: What one run gave, by output.
+        got: What the other gave.
+        limit: The largest difference, as a share of an output's largest magnitude.
+        share: The least part of integers, and of rows of lists, that have to be the same.
     """
     found = {name: _differs(want[name], got[name], limit, share) for name in want}
     wrong = {name: text for name, text in found.items() if text}

@@ -277,8 +277,16 @@ def translate(
     keeps_layers: bool = False,
     **options: Any,
 ) -> Any:
-    """The ONNX IR model of an exported program; `options` are torch.onnx.export's."""
+    """The ONNX IR model of an exported program.
 
+    Args:
+        program: What torch.export gave.
+        specs: The inputs.
+        names: Of the outputs.
+        recurrent: Whether the program was traced with the settings for recurrent layers.
+        keeps_layers: Whether layers that do nothing in inference stay, as Dropout.
+        **options: torch.onnx.export's.
+    """
     table = translations.table()
     with ExitStack() as stack:
         if keeps_layers:
@@ -443,7 +451,14 @@ def _folding(ahead: Ahead) -> Iterator[None]:
 def why_untranslated(program: Any, opset: int, error: Exception) -> list[str]:
     """The operators that have no translation, or else what the exporter said.
 
-    Raises a refusal of one of our translations as it is: no other exporter would do better.
+    Args:
+        program: What torch.export gave.
+        opset: The ONNX version that was asked for.
+        error: What the exporter raised.
+
+    Raises:
+        WorkerError: A refusal of one of our translations, as it is: no other exporter would do
+            better.
     """
     refused = next((e for e in export_errors.chain(error) if isinstance(e, WorkerError)), None)
     if refused is not None:
@@ -516,8 +531,16 @@ def write(
 ) -> dict[str, Any]:
     """Name what is in an IR model and write the file.
 
-    Returns out, external, inputs, outputs, warnings, and the sha256 of weights by name, as far as
-    it is known.
+    Args:
+        model: The IR model, whose names are changed.
+        specs: The inputs.
+        inner: What our wrappers add to the names of the user's modules.
+        out: The file.
+        request: What was asked for; None: defaults.
+
+    Returns:
+        ``out``, ``external``, ``inputs``, ``outputs``, ``warnings``, and the ``sha256`` of weights
+        by name, as far as it is known.
     """
     from ...worker import onnx_file
     from . import node_names

@@ -33,7 +33,13 @@ _BOILERPLATE = ("The error above occurred", "For more information", "For C++ sta
 
 
 def named(text: str, specs: Sequence[Spec], aliases: dict[str, str]) -> str:
-    """The exporter's text with the user's symbols in place of its own names for sizes."""
+    """The exporter's text with the user's symbols in place of its own names for sizes.
+
+    Args:
+        text: What the exporter said.
+        specs: The inputs, whose shapes hold the user's symbols.
+        aliases: Further names of the exporter's, and the symbols that they are.
+    """
 
     def symbol(match: re.Match[str]) -> str:
         return str(specs[int(match.group(1))].shape[int(match.group(2))])
@@ -81,7 +87,13 @@ def assumptions(text: str) -> list[str]:
 
 
 def must_be_fixed(text: str, symbols: dict[str, int], error: BaseException) -> WorkerError:
-    """The error that lets the parent try again with fixed sizes."""
+    """The error that lets the parent try again with fixed sizes.
+
+    Args:
+        text: What the exporter said.
+        symbols: The size that each has to have.
+        error: What the exporter raised; its place in the user's code is named.
+    """
     listed = ", ".join(f"{name} = {value}" for name, value in symbols.items())
     details = [
         f"{name} must be fixed: the code turns it into the constant {value}; "

@@ -61,9 +61,17 @@ class Opened:
 
 
 def open_file(path: Path, trust: bool, key: str | None, search_paths: Sequence[str]) -> Opened:
-    """The model in a file. Raises untrusted without `trust`, usage, dependency or source.
+    """The model in a file.
 
-    `key` leads to the module within a pickled dict.
+    Args:
+        path: The file.
+        trust: Whether the user said that its code may run.
+        key: Leads to the module within a pickled dict.
+        search_paths: Folders with the modules that a pickle names.
+
+    Raises:
+        WorkerError: ``untrusted`` without `trust`; ``usage``, ``dependency`` or ``source`` where
+            the file can't be opened.
     """
     if not path.is_file():
         raise WorkerError("usage", f"there is no file {path}")

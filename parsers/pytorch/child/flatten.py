@@ -108,8 +108,13 @@ class LastCall:
 class Flat(torch.nn.Module):  # type: ignore[misc]  # torch is not type-checked
     """A model whose forward takes the planned inputs in order and returns a tuple of tensors.
 
-    States follow the inputs, and what they are after the run follows the outputs; without
-    `explicit`, each run starts with them as they are stored.
+    States follow the inputs, and what they are after the run follows the outputs.
+
+    Args:
+        model: The user's.
+        plan: Which input goes where.
+        explicit: Whether states are inputs and outputs; else each run starts with them as they are
+            stored.
     """
 
     def __init__(self, model: torch.nn.Module, plan: Plan, explicit: bool = True) -> None:
@@ -171,8 +176,15 @@ def final_names(
 ) -> tuple[list[str], list[str]]:
     """Output names after the user's own override those produced, and warnings.
 
-    An output that is called like an input gets `_out` appended: ONNX has one name space. Raises
-    usage when the user's names are not as many as the outputs, or are taken.
+    An output that is called like an input gets `_out` appended: ONNX has one name space.
+
+    Args:
+        produced: What forward's outputs are called.
+        asked: The user's own names; None: as produced.
+        inputs: Names that are taken.
+
+    Raises:
+        WorkerError: ``usage`` where the user's names are not as many as the outputs, or are taken.
     """
     if asked:
         if len(asked) != len(produced):

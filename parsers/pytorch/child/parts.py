@@ -31,9 +31,12 @@ _STORED = (torch.float16, torch.float32, torch.float64)
 
 
 class Recorder(TorchFunctionMode):  # type: ignore[misc]  # torch is not type-checked
-    """Notes, while it is entered, each run of the module `inside`, a path, after what that calls.
+    """Notes, while it is entered, each run of a module after what that calls.
 
-    `inner` is what our wrappers add to the paths of the user's modules.
+    Args:
+        model: The whole model.
+        inner: What our wrappers add to the paths of the user's modules.
+        inside: The module, by its path.
     """
 
     def __init__(self, model: Any, inner: str, inside: str) -> None:

@@ -129,10 +129,16 @@ def _named(names: Sequence[str], tensors: Sequence[torch.Tensor]) -> dict[str, t
 def run_all(
     flat: Flat, specs: Sequence[Spec], sizes: Mapping[str, int], example: Tensors
 ) -> list[Probe]:
-    """Every probe that the model takes: `example` and `AT_LEAST` others, if it takes so many.
+    """Every probe that the model takes: the example and `AT_LEAST` others, if it takes so many.
 
-    Other values come first. What had the most in it is put in at other sizes too: where nothing
-    is found, a size that was kept can't show.
+    Other values come first. What had the most in it is put in at other sizes too: where nothing is
+    found, a size that was kept can't show.
+
+    Args:
+        flat: The model.
+        specs: Its inputs.
+        sizes: Of free dimensions, as the example has them.
+        example: The inputs that it was traced with.
     """
     values = [_probe(specs, sizes, value, value + 1) for value in range(len(_VALUES))]
     listed = [Probe("the first input", dict(sizes), example), *values]
@@ -197,8 +203,17 @@ def require_same(
     """The probes for which the traced module gives what the model did.
 
     Left out are those for which rounding decides: the model itself gives something else for an
-    input that differs in its last places alone. `noted` are the lines at which the tracer saw a
-    value leave a tensor. Raises unsupported where the two differ, or no probe says anything.
+    input that differs in its last places alone.
+
+    Args:
+        flat: The model.
+        traced: Its trace.
+        probes: What the model gave, for each input.
+        example: The one that it was traced with.
+        noted: The lines at which the tracer saw a value leave a tensor.
+
+    Raises:
+        WorkerError: ``unsupported`` where the two differ, or no probe says anything.
     """
     judged = []
     for probe in probes:

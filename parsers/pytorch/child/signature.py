@@ -277,8 +277,16 @@ def plan_inputs(
     """Match input names to forward's parameters: by name if all match, else by position.
 
     A dotted name addresses a key of a dict parameter; all inputs form one dict if forward takes
-    just that. Raises usage for duplicate names, for inputs without a place and for parameters
-    without an input.
+    just that.
+
+    Args:
+        function: forward.
+        names: Of the inputs, in order.
+        constants: Values of further parameters, by name.
+
+    Raises:
+        WorkerError: ``usage`` for duplicate names, for inputs without a place and for parameters
+            without an input.
     """
     parameters = parameters_of(function)
     if len(set(names)) != len(names):

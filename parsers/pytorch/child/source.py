@@ -218,10 +218,15 @@ def _find_attribute(
 
 
 def find(source: str, search_paths: Sequence[str], is_model: Callable[[Any], bool]) -> Any:
-    """Import the code that `source` names and return the object.
+    """Import the user's code and return the object.
 
-    `is_model` tells which objects of a module to offer when the name is not there. Raises usage,
-    dependency or source errors.
+    Args:
+        source: `FILE.py:NAME` or `package.module:NAME`.
+        search_paths: Folders that modules are looked for in.
+        is_model: Tells which objects of a module to offer when the name is not there.
+
+    Raises:
+        WorkerError: ``usage``, ``dependency`` or ``source``.
     """
     place, attribute = split(source)
     is_file = place.endswith(".py") or "/" in place or "\\" in place

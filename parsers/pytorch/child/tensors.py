@@ -130,7 +130,16 @@ def in_order(
     feeds: Mapping[str, torch.Tensor],
     dtypes: Mapping[str, str] | None = None,
 ) -> list[torch.Tensor]:
-    """Feeds in the order of `names`, cast where a spec says bfloat16. Raises usage if any lacks."""
+    """Feeds in order.
+
+    Args:
+        names: The order.
+        feeds: Tensors by name.
+        dtypes: The inputs' types by name: what is bfloat16 is cast.
+
+    Raises:
+        WorkerError: ``usage`` where one lacks.
+    """
     missing = [name for name in names if name not in feeds]
     if missing:
         raise WorkerError("usage", f"feeds lack {', '.join(missing)}; they hold {list(feeds)}")

@@ -131,10 +131,16 @@ def require_small_header(path: Path, kind: Literal["usage", "source"]) -> None:
 
 
 def read(path: Path, trust: bool, module_name: str, mapped: bool = False) -> Any:
-    """The content of a weights file. Raises usage, dependency or untrusted errors.
+    """The content of a weights file.
 
-    `module_name` is where a trusted pickle finds classes that it knows from `__main__`. Where it is
-    `mapped`, tensors are read from the file when they are first looked at.
+    Args:
+        path: The file.
+        trust: Whether the user said that a pickle's code may run.
+        module_name: Where a trusted pickle finds classes that it knows from `__main__`.
+        mapped: Whether tensors are read from the file only when they are first looked at.
+
+    Raises:
+        WorkerError: ``usage``, ``dependency`` or ``untrusted``.
     """
     if not path.is_file():
         raise WorkerError("usage", f"there is no weights file {path}")
@@ -158,7 +164,13 @@ def _tensors_of(content: Mapping[Any, Any]) -> Tensors:
 
 
 def candidates(content: Any, path: str = "", depth: int = _DEPTH) -> list[Candidate]:
-    """Every dict of tensors in a checkpoint, outermost first."""
+    """Every dict of tensors in a checkpoint, outermost first.
+
+    Args:
+        content: What the file holds.
+        path: The keys that led to it, joined by dots.
+        depth: How many dicts deep it is searched.
+    """
     mapping = _as_mapping(content)
     if mapping is None:
         return []
@@ -257,7 +269,16 @@ def _choose(own: Tensors, found: list[Candidate]) -> Match:
 
 
 def select(content: Any, own: Tensors, key: str | None) -> Match:
-    """The part of a checkpoint that fits `own`, the model's state_dict. Raises usage."""
+    """The part of a checkpoint that fits a model.
+
+    Args:
+        content: What the file holds.
+        own: The model's state_dict.
+        key: Leads to the part; None: it is searched for.
+
+    Raises:
+        WorkerError: ``usage`` where there is none.
+    """
     if key:
         found = [c for c in candidates(follow(content, key), key, 0) if c.path == key]
     else:
@@ -327,8 +348,17 @@ def _apply(model: torch.nn.Module, match: Match, path: Path, meta: bool) -> None
 def load_into(model: torch.nn.Module, path: Path, key: str | None, trust: bool) -> tuple[str, str]:
     """Load a weights file into a model.
 
-    Returns the key within the file and the prefix that was dropped, both empty if none. Raises
-    usage with every difference as a detail, dependency, or untrusted.
+    Args:
+        model: Takes the weights.
+        path: The file.
+        key: Leads to the weights within the file; None: they are searched for.
+        trust: Whether the user said that a pickle's code may run.
+
+    Returns:
+        The key within the file and the prefix that was dropped; both empty if none.
+
+    Raises:
+        WorkerError: ``usage`` with every difference as a detail; ``dependency`` or ``untrusted``.
     """
     # Parameters on the meta device have no storage to copy into.
     meta = any(p.is_meta for p in model.parameters())

@@ -44,7 +44,20 @@ _OPTION = re.compile(r"Option '(\w+)' not in")
 
 
 def write(model: Any, takes: Takes, out: str, opset: int) -> List[Gives]:
-    """Write the model to `out`; returns its outputs. Raises unsupported, naming the estimator."""
+    """Write a model to a file.
+
+    Args:
+        model: The fitted estimator.
+        takes: Its inputs.
+        out: The file.
+        opset: The ONNX version of the file.
+
+    Returns:
+        The file's outputs.
+
+    Raises:
+        WorkerError: ``unsupported``, which names the estimator.
+    """
     _register(model)
     given = _given(takes)
     options: Dict[str, Any] = {}

@@ -43,7 +43,9 @@ class Nodes:
     """Writes into the graph that skl2onnx is making; tensors are known by their names.
 
     Args:
-        scope, operator, container: As skl2onnx hands them to a converter.
+        scope: As skl2onnx hands it to a converter; gives names.
+        operator: Likewise; has inputs and outputs.
+        container: Likewise; takes the nodes.
     """
 
     def __init__(self, scope: Any, operator: Any, container: Any) -> None:
@@ -66,7 +68,15 @@ class Nodes:
     def outputs(
         self, kind: str, count: int, *inputs: str, domain: str = "", **attributes: Any
     ) -> List[str]:
-        """The outputs of a node that has several."""
+        """The outputs of a node that has several.
+
+        Args:
+            kind: The operator.
+            count: How many outputs.
+            *inputs: Names, in the operator's order.
+            domain: The operator's; empty: ai.onnx.
+            **attributes: The operator's.
+        """
         out = [str(self._scope.get_unique_variable_name(kind.lower())) for _ in range(count)]
         self._add(kind, list(inputs), out, domain, attributes)
         return out

@@ -11,7 +11,13 @@ Gives = Tuple[str, str, int]
 
 
 def predicted(model: Any, rows: Any, gives: List[Gives]) -> Dict[str, Any]:
-    """What the model itself says of `rows`, in the types and shapes of the ONNX outputs."""
+    """What a model itself says, in the types and shapes of the ONNX outputs.
+
+    Args:
+        model: The fitted estimator.
+        rows: What it takes: [rows, columns], a table, or texts.
+        gives: Name, type and number of axes of each output.
+    """
     return {name: _shaped(_method(model, name)(rows), dtype, rank) for name, dtype, rank in gives}
 
 

@@ -32,7 +32,16 @@ def write_arrays(path: str, arrays: Mapping[str, Any]) -> None:
 
 
 def as_tensors(names: Sequence[str], dtypes: Sequence[str], feeds: Mapping[str, Any]) -> list[Any]:
-    """Feeds in the order of `names` as tensors of `dtypes`. Raises usage if any lacks."""
+    """Feeds in order, as tensors.
+
+    Args:
+        names: The order.
+        dtypes: Of the tensors, in the same order.
+        feeds: Arrays by name.
+
+    Raises:
+        WorkerError: ``usage`` where one lacks.
+    """
     import tensorflow as tf
 
     missing = [name for name in names if name not in feeds]

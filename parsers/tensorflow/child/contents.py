@@ -137,10 +137,17 @@ _SAVER = re.compile(r"Save|SaveV2|Restore|RestoreV2|MergeV2Checkpoints|.*Summary
 
 
 def refuse(used: Sequence[Used], functions: Iterable[str], trust: bool, what: str) -> None:
-    """Raise untrusted for operators that aren't known to be harmless; unsupported for those that
-    have no meaning in ONNX. Either way all of both are listed.
+    """Refuse operators that aren't known to be harmless, and those that have no meaning in ONNX.
 
-    `functions` are the graph's own: a node whose operator is the name of one calls it.
+    Args:
+        used: The nodes that outputs depend on.
+        functions: Names of the graph's own: a node whose operator is the name of one calls it.
+        trust: Whether the user said that operators that act on the machine may run.
+        what: The file, for messages.
+
+    Raises:
+        WorkerError: ``untrusted`` where there are some of the former, else ``unsupported``. Either
+            way all of both are listed.
     """
     calls = {name for name in functions if not _is_registered(name)}
     nodes = [item for item in used if item.node.op not in calls]

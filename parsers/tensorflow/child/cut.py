@@ -36,8 +36,12 @@ _SPATIAL = (
 class Cut:
     """The part of a graph between inputs and outputs.
 
-    `inputs` and `outputs` are what they are called, and the graph's tensor; `constants` are values
-    for further tensors.
+    Args:
+        graph: The whole.
+        inputs: What they are called, and the graph's tensor.
+        outputs: What they are called, and the graph's tensor.
+        constants: Values for further tensors.
+        what: The file, for messages.
     """
 
     def __init__(
@@ -71,7 +75,16 @@ class Cut:
     def opened(
         self, kind: str, stored: Mapping[str, tf_restore.CheckpointTensor], reader: Any
     ) -> Opened:
-        """The function, with the variables' values. Raises usage where some have none."""
+        """The function, with the variables' values.
+
+        Args:
+            kind: What the file is.
+            stored: What variables have in the checkpoint, by node.
+            reader: Of the checkpoint; None where there is none.
+
+        Raises:
+            WorkerError: ``usage`` where some have none.
+        """
         outputs = [name for _, name in self._outputs]
         graph = self._flat(outputs)
         ends = [name for _, name in self._inputs] + list(self._constants)

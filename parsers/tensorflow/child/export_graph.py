@@ -59,9 +59,13 @@ def weight_bytes(concrete: Any) -> int:
 def translate(concrete: Any, opset: int, large: bool) -> Any:
     """The ONNX ModelProto of a concrete function.
 
-    `large` keeps the weights out of TensorFlow's own protobufs, which end at 2 GiB.
+    Args:
+        concrete: TensorFlow's concrete function.
+        opset: The ONNX version.
+        large: Whether weights are kept out of TensorFlow's own protobufs, which end at 2 GiB.
 
-    Raises unsupported with every operator that can't be translated.
+    Raises:
+        WorkerError: ``unsupported`` with every operator that can't be translated.
     """
     from tf2onnx import optimizer, tf_utils
     from tf2onnx.tfonnx import process_tf_graph

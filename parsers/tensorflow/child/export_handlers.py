@@ -133,7 +133,8 @@ def _as_matrices(ctx: Any, node: Any, rows: Any, columns: Any) -> None:
     """``rows @ image @ columns^T`` for each channel: what every separable resize is.
 
     Args:
-        ctx, node: The graph, and the node whose input 0 is [batch, height, width, channels].
+        ctx: The graph.
+        node: The node whose input 0 is [batch, height, width, channels].
         rows: float32 [new height, height].
         columns: float32 [new width, width].
     """

@@ -27,8 +27,13 @@ def marks(symbols: Sequence[str]) -> dict[str, int]:
 def shape(name: str, free: Shape, marked: Shape, sizes: Mapping[str, int]) -> Named:
     """An output's shape with named free dimensions.
 
-    `free` is its shape with every symbol free, `marked` with the numbers of `sizes`: a dimension
-    free in one and a symbol's number in the other is that symbol.
+    A dimension that is free in one shape and a symbol's number in the other is that symbol.
+
+    Args:
+        name: The output's; dimensions without a symbol are called after it.
+        free: Its shape with every symbol free.
+        marked: Its shape with the numbers of `sizes` in their places.
+        sizes: A number for each symbol.
     """
     if free is None:
         return None
@@ -48,6 +53,12 @@ def apply(
 
     tf2onnx's model has :data:`INPUT` and :data:`OUTPUT` names; an input that nothing reads may
     be missing from it and is put back.
+
+    Args:
+        model: The IR model, which is changed.
+        specs: The inputs, in order.
+        outputs: Names of the outputs, in order.
+        shapes: Of the outputs; None leaves one as it is.
     """
     _set_inputs(model, specs)
     found = {value.name: value for value in model.graph.outputs}

@@ -229,10 +229,16 @@ def function_of(
     outputs: Sequence[str],
     values: Mapping[str, Any],
 ) -> Callable[..., Sequence[Any]]:
-    """A function of the tensors `inputs` that gives the tensors `outputs`.
+    """A function from tensors of a graph to others.
 
-    `values` are variables and constants by the tensor they stand for. Raises source where
-    TensorFlow can't build the graph.
+    Args:
+        part: The GraphDef.
+        inputs: The tensors that it takes.
+        outputs: The tensors that it gives.
+        values: Variables and constants by the tensor they stand for.
+
+    Raises:
+        WorkerError: ``source`` where TensorFlow can't build the graph.
     """
     import tensorflow as tf
 

@@ -29,8 +29,14 @@ def stored(
 ) -> dict[str, tf_restore.CheckpointTensor]:
     """What each variable's node has in the checkpoint, where a function captures it.
 
-    `objects` is the file's SavedObjectGraph; `reader` is None where there is no checkpoint. Raises
-    usage where the checkpoint's own list of objects is damaged.
+    Args:
+        graph: The file's.
+        objects: The file's SavedObjectGraph.
+        reader: Of the checkpoint; None where there is none.
+        what: The file, for messages.
+
+    Raises:
+        WorkerError: ``usage`` where the checkpoint's own list of objects is damaged.
     """
     if reader is None or not reader.has_tensor(_GRAPH):
         return {}

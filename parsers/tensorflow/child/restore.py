@@ -111,7 +111,14 @@ def values(
 ) -> dict[str, Any]:
     """A tf.Variable (a tensor for a reference variable) by node for each variable.
 
-    `reader` is None where there is no checkpoint. Raises usage with all that it lacks.
+    Args:
+        nodes: The variables' nodes.
+        stored: What they have in the checkpoint, by node; others have their own names there.
+        reader: Of the checkpoint; None where there is none.
+        what: The file, for messages.
+
+    Raises:
+        WorkerError: ``usage`` with all that the checkpoint lacks.
     """
     import tensorflow as tf
 
@@ -134,7 +141,16 @@ def values(
 
 
 def read(reader: Any, key: str, what: str) -> Any:
-    """A checkpoint's tensor. Raises usage where it can't be read."""
+    """A checkpoint's tensor.
+
+    Args:
+        reader: Of the checkpoint.
+        key: The tensor's.
+        what: The file, for messages.
+
+    Raises:
+        WorkerError: ``usage`` where it can't be read.
+    """
     try:
         return reader.get_tensor(key)
     # A file of it that is missing, cut short or damaged.

@@ -35,8 +35,14 @@ _SERVE = "serve"
 def open_folder(folder: Path, signature: str | None, trust: bool) -> Opened:
     """A signature of a SavedModel as a function.
 
-    Raises usage where the signature isn't there or isn't the only one, unsupported and untrusted
-    as tf_contents does.
+    Args:
+        folder: The SavedModel.
+        signature: Its name; None: the only one.
+        trust: Whether the user said that operators that act on the machine may run.
+
+    Raises:
+        WorkerError: ``usage`` where the signature isn't there or isn't the only one;
+            ``unsupported`` and ``untrusted`` as tf_contents does.
     """
     meta = _meta_graph(read(folder), folder.name)
     name = _chosen(meta, signature, folder.name)

@@ -13,7 +13,16 @@ if TYPE_CHECKING:
 
 
 def memory(make: Any, feeds: Mapping[str, Any], seconds: float) -> dict[str, Any]:
-    """{"phases", "arena"} of a runner that `make` opens; `arena` are bytes."""
+    """What a runner holds.
+
+    Args:
+        make: Opens the runner.
+        feeds: Arrays by input.
+        seconds: For how long it runs.
+
+    Returns:
+        `phases`; `arena`, in bytes.
+    """
     held: list[Runner] = []
 
     def opened() -> Any:
@@ -27,10 +36,18 @@ def memory(make: Any, feeds: Mapping[str, Any], seconds: float) -> dict[str, Any
 def profile(
     runner: Runner, feeds: Mapping[str, Any], file: str, threads: int, seconds: float
 ) -> dict[str, Any]:
-    """As `profiled` gives it, with the file's operators, and all names of tensors:
-    {"operators": [...], "tensors": [...]}.
+    """As `profiled` gives it, with the file's operators, and all names of tensors.
 
-    Each has `index`, `name` (its first output's), `op`, `inputs` (names), `delegated`.
+    Args:
+        runner: Runs the file in LiteRT's interpreter.
+        feeds: Arrays by input.
+        file: The file.
+        threads: How many run it; 0: LiteRT's own choice.
+        seconds: For how long it runs.
+
+    Returns:
+        ``operators``: ``index``, ``name`` (its first output's), ``op``, ``inputs`` (names) and
+        ``delegated`` of each; ``tensors``: names; and what `profiled` gives.
     """
     runner.run(feeds)
     names = {item["index"]: item["name"] for item in runner.interpreter.get_tensor_details()}

@@ -30,11 +30,22 @@ _PROFILING = b"enable_profiling = true\n"
 
 
 def profile(file: str, feeds: Mapping[str, Any], threads: int, seconds: float) -> dict[str, Any]:
-    """Microseconds of a run by operator: {"runs", "us", "events": [...]}.
+    """Where the time of a file's run goes, by operator.
 
-    Each event is (tag, index, delegated, us, inner): the operator's number in its graph, or in the
-    delegate's piece of that; its own time; whether it ran in a body of another operator.
-    Raises source where LiteRT fails, usage where its library isn't there or tells nothing.
+    Args:
+        file: The file.
+        feeds: Arrays by input.
+        threads: How many run it; 0: LiteRT's own choice.
+        seconds: For how long it runs.
+
+    Returns:
+        ``runs``; ``us``: microseconds of a run; ``events``: tag, index, delegated, us and inner of
+        each, that is the operator's number in its graph, or in the delegate's piece of that; its
+        own microseconds; whether it ran in a body of another operator.
+
+    Raises:
+        WorkerError: ``source`` where LiteRT fails; ``usage`` where its library isn't there or tells
+            nothing.
     """
     with _Model(file, threads) as model:
         model.feed(feeds)

@@ -65,7 +65,14 @@ def _resize(ctx: Context, value: onnx_ir.Value, **attributes: Any) -> onnx_ir.Va
 
 
 def tflite_indices(source: int, target: int, align: bool, half: bool) -> Array:
-    """Which element each result is, int64 [target] (kernel reference_ops::GetNearestNeighbor)."""
+    """Which element each result is, int64 [target] (kernel reference_ops::GetNearestNeighbor).
+
+    Args:
+        source: The dimension before.
+        target: The dimension after.
+        align: The option `align_corners`.
+        half: The option `half_pixel_centers`.
+    """
     if align and target > 1:
         scale = np.float32(source - 1) / np.float32(target - 1)
     else:

@@ -20,6 +20,12 @@ def remainder(x: Tensor, y: Tensor) -> Tensor:
 
 
 def shrink(x: Tensor, limit: float, bias: float) -> Tensor:
-    """Nearer to zero by bias beyond limit, zero within."""
+    """Nearer to zero by bias beyond limit, zero within.
+
+    Args:
+        x: A tensor of any shape.
+        limit: Elements of at most this magnitude become zero.
+        bias: How much nearer to zero the others are.
+    """
     inside = ops.where(ops.greater(x, limit), x - bias, ops.zeros_like(x))
     return ops.where(ops.less(x, -limit), x + bias, inside)

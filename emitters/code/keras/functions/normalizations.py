@@ -21,14 +21,26 @@ def softmax_of_halves(x: Tensor, axis: int) -> Tensor:
 
 
 def layer_norm(x: Tensor, axes: tuple[int, ...], epsilon: float) -> Tensor:
-    """Less its mean along axes, by its deviation."""
+    """Less its mean along axes, by its deviation.
+
+    Args:
+        x: A tensor of any shape.
+        axes: Those along which mean and deviation are taken.
+        epsilon: What is added to the variance.
+    """
     centered = x - ops.mean(x, axis=axes, keepdims=True)
     variance = ops.mean(ops.square(centered), axis=axes, keepdims=True)
     return centered / ops.sqrt(variance + epsilon)
 
 
 def lp_normalize(x: Tensor, p: int, axis: int) -> Tensor:
-    """By its length along an axis; zeros stay zeros."""
+    """By its length along an axis; zeros stay zeros.
+
+    Args:
+        x: A tensor of any shape.
+        p: 1 for the sum of magnitudes, 2 for the root of the sum of squares.
+        axis: The one along which the length is taken.
+    """
     if p == 1:
         length = ops.sum(ops.abs(x), axis=axis, keepdims=True)
     else:
@@ -39,7 +51,16 @@ def lp_normalize(x: Tensor, p: int, axis: int) -> Tensor:
 def local_response(
     x: Tensor, size: int, axis: int, alpha: float, beta: float, bias: float
 ) -> Tensor:
-    """By the squares of so many neighbouring channels."""
+    """By the squares of so many neighbouring channels.
+
+    Args:
+        x: A tensor of any shape.
+        size: How many neighbouring channels count.
+        axis: The channels.
+        alpha: Times the mean of the squares.
+        beta: The power of the divisor.
+        bias: What the divisor has besides.
+    """
     count, rank = x.shape[axis], len(x.shape)
     pairs = [(0, 0)] * rank
     pairs[axis] = ((size - 1) // 2, size - 1 - (size - 1) // 2)

@@ -10,9 +10,17 @@ Tensor = Any
 def run_recurrent(
     layer: Any, x: Tensor, states: tuple[Tensor, ...] = (), way: int = 0, backwards: bool = False
 ) -> tuple[Tensor, ...]:
-    """Outputs [steps, 1, batch, hidden] of one direction, and its last states [1, batch, hidden].
+    """One direction of a recurrent layer.
 
-    x is [steps, batch, elements]; states are [directions, batch, hidden].
+    Args:
+        layer: What is run.
+        x: [steps, batch, elements].
+        states: What each state begins with: [directions, batch, hidden]; zeros without.
+        way: Which of the directions this is.
+        backwards: Whether it begins at the last step.
+
+    Returns:
+        Outputs [steps, 1, batch, hidden], and the last states [1, batch, hidden].
     """
     x = ops.transpose(x, (1, 0, 2))
     x = ops.flip(x, 1) if backwards else x

@@ -8,7 +8,14 @@ Tensor = Any
 
 
 def cumulative_sum(x: Tensor, axis: int, exclusive: bool, reverse: bool) -> Tensor:
-    """Sums up to each element, from the end with reverse, without itself with exclusive."""
+    """Sums up to each element.
+
+    Args:
+        x: A tensor of any shape.
+        axis: The one that is summed along.
+        exclusive: Whether an element is left out of its own sum.
+        reverse: Whether sums begin at the end.
+    """
     x = ops.flip(x, axis=axis) if reverse else x
     total = ops.cumsum(x, axis=axis)
     total = total - x if exclusive else total
@@ -16,7 +23,17 @@ def cumulative_sum(x: Tensor, axis: int, exclusive: bool, reverse: bool) -> Tens
 
 
 def top_k(x: Tensor, count: int, axis: int, largest: bool) -> tuple[Tensor, Tensor]:
-    """The first elements in order, and where they are; of equal ones the first is first."""
+    """The first elements in order, and where they are; of equal ones the first is first.
+
+    Args:
+        x: A tensor of any shape.
+        count: How many are given.
+        axis: The one that they are sorted along.
+        largest: Whether the largest come first; else the smallest.
+
+    Returns:
+        The elements, and their places along the axis in int64.
+    """
     if largest:
         last = ops.shape(x)[axis] - 1
         order = ops.argsort(ops.flip(x, axis=axis), axis=axis)

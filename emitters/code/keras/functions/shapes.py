@@ -29,7 +29,16 @@ def tril(x: Tensor, k: int) -> Tensor:
 
 
 def depth_to_space(x: Tensor, block: int, mode: str = "DCR") -> Tensor:
-    """Channels [row, column, depth] (or depth first) as blocks of places."""
+    """Channels as blocks of places.
+
+    Args:
+        x: [batch, height, width, channels].
+        block: The blocks' height and width.
+        mode: DCR where channels are [row, column, depth]; CRD where they are [depth, row, column].
+
+    Returns:
+        [batch, height * block, width * block, depth].
+    """
     h, w, depth = ops.shape(x)[1], ops.shape(x)[2], x.shape[-1] // block**2
     if mode == "DCR":
         x = ops.reshape(x, (-1, h, w, block, block, depth))
@@ -49,13 +58,25 @@ def space_to_depth(x: Tensor, block: int) -> Tensor:
 
 
 def pad_with(x: Tensor, pads: tuple[tuple[int, int], ...], value: Tensor) -> Tensor:
-    """Borders of a number that is computed."""
+    """Borders of a number that is computed.
+
+    Args:
+        x: A tensor of any shape.
+        pads: How many elements are added before and behind each axis.
+        value: The number.
+    """
     inside = ops.pad(ops.ones_like(x, dtype="int32"), pads)
     return ops.where(ops.equal(inside, 1), ops.pad(x, pads), value)
 
 
 def pad_from_inside(x: Tensor, pads: tuple[tuple[int, int], ...], mode: str) -> Tensor:
-    """Borders of mirrored elements (reflect), the last (edge), or the other side's (wrap)."""
+    """Borders of mirrored elements (reflect), the last (edge), or the other side's (wrap).
+
+    Args:
+        x: A tensor of any shape.
+        pads: How many elements are added before and behind each axis.
+        mode: reflect, edge or wrap.
+    """
     for axis, (before, behind) in enumerate(pads):
         if not before and not behind:
             continue

@@ -13,7 +13,14 @@ def average_inside(
     strides: tuple[int, ...],
     pads: tuple[tuple[int, int], ...],
 ) -> Tensor:
-    """The mean of each window, without what lies outside of the tensor."""
+    """The mean of each window, without what lies outside of the tensor.
+
+    Args:
+        x: [batch, space..., channels].
+        kernel: The window's size along each axis of space.
+        strides: Its step along each.
+        pads: How many elements are added before and behind each axis of x.
+    """
     inside = ops.pad(ops.ones_like(x[:1, ..., :1]), pads)
     total = ops.average_pool(ops.pad(x, pads), kernel, strides)
     return total / ops.average_pool(inside, kernel, strides)
@@ -22,7 +29,15 @@ def average_inside(
 def grouped_conv_transpose(
     x: Tensor, kernel: Tensor, groups: int, strides: int | tuple[int, ...] = 1
 ) -> Tensor:
-    """A transposed convolution of channels in groups; the kernel has those of all groups last."""
+    """A transposed convolution of channels in groups.
+
+    Args:
+        x: [batch, space..., channels].
+        kernel: [window..., channels of a group's result, channels of x]; groups stand one behind
+            another.
+        groups: How many.
+        strides: The window's step, along all axes of space or along each.
+    """
     parts = zip(ops.split(x, groups, axis=-1), ops.split(kernel, groups, axis=-1), strict=True)
     made = [ops.conv_transpose(part, own, strides) for part, own in parts]
     return ops.concatenate(made, axis=-1)

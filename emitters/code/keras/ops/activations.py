@@ -36,7 +36,16 @@ _LAYERS = {
 
 def activate(c: Context, layer: str, function: str, *settings: tuple[str, object],
              given: tuple[object, ...] = ()) -> None:  # fmt: skip
-    """An activation: the layer that the source had, or a function."""
+    """An activation: the layer that the source had, or a function.
+
+    Args:
+        c: The node's context.
+        layer: The class of Keras' layer; empty where the function is used in any case.
+        function: The function where the source had no layer, or the elements are integers.
+        *settings: Arguments by name, for the layer and the function; a value of None leaves one
+            out.
+        given: Arguments of the layer's constructor by position.
+    """
     told: dict[str, Any] = {name: value for name, value in settings if value is not None}
     if layer and c.path()[1] and not is_whole(c.dtype(0)):
         dtype = dtype_argument(c.dtype(0))

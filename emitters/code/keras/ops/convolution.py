@@ -18,7 +18,13 @@ from emitters.code.windows import cut_of, has_space, padding_of
 
 
 def transposed(c: Context, x: str, order: Sequence[int]) -> str:
-    """A tensor with its axes in another order."""
+    """A tensor with its axes in another order.
+
+    Args:
+        c: The node's context.
+        x: The tensor, as an expression.
+        order: The axis of ``x`` for each axis of the result.
+    """
     return f"ops.transpose({x}, {listed(list(order))})"
 
 
@@ -45,7 +51,15 @@ def spatial(c: Context) -> list[int | str | None]:
 
 def is_same(pads: Sequence[int], sizes: Sequence[int | str | None], kernel: Sequence[int],
             strides: Sequence[int], gaps: Sequence[int]) -> bool:  # fmt: skip
-    """Whether borders are those that Keras' ``same`` has."""
+    """Whether borders are those that Keras' ``same`` has.
+
+    Args:
+        pads: Elements added before each axis of space, then those added behind.
+        sizes: Of the input's axes of space; a free one is a name or None.
+        kernel: The window's size along each axis of space.
+        strides: Its step along each.
+        gaps: Its dilation along each.
+    """
     space = len(kernel)
     for axis, (size, window, stride, gap) in enumerate(
         zip(sizes, kernel, strides, gaps, strict=True)
@@ -62,7 +76,14 @@ def is_same(pads: Sequence[int], sizes: Sequence[int | str | None], kernel: Sequ
 
 
 def padded(c: Context, x: str, pads: Sequence[int], value: str = "") -> str:
-    """A tensor whose channels are last with borders."""
+    """A tensor whose channels are last with borders.
+
+    Args:
+        c: The node's context.
+        x: The tensor, as an expression: [batch, space..., channels].
+        pads: Elements added before each axis of space, then those added behind.
+        value: What the border holds, as an expression; empty: 0.
+    """
     space = len(pads) // 2
     pairs = ", ".join(f"({pads[axis]}, {pads[axis + space]})" for axis in range(space))
     more = f", constant_values={value}" if value else ""

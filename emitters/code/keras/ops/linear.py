@@ -41,7 +41,14 @@ def matmul(c: Context) -> None:
 
 def dense(c: Context, outside: int, weights: dict[str, Weight],
           output: Value | None = None) -> None:  # fmt: skip
-    """A call of ``layers.Dense``."""
+    """A call of ``layers.Dense``.
+
+    Args:
+        c: The node's context.
+        outside: How many columns the result has.
+        weights: ``kernel`` [columns of the input, ``outside``], and ``bias`` where there is one.
+        output: The value that it gives; None: the node's first output.
+    """
     c.call(
         "layers.Dense", (outside,), (c.arg(0),), weights, "dense", output=output,
         use_bias=None if "bias" in weights else False, dtype=dtype_argument(c.dtype(0)),

@@ -19,7 +19,7 @@ from onnxscript.function_libs.torch_lib.ops import nn as torchlib
 _LAST = (-1,)
 
 
-def attention(
+def _attention(
     query: Any,
     key: Any,
     value: Any,
@@ -55,7 +55,7 @@ def _number(like: Any, number: float) -> Any:
     return op.Constant(value=onnx_ir.tensor(number, dtype=like.dtype))
 
 
-def attention_on_cpu(
+def _attention_on_cpu(
     query: Any,
     key: Any,
     value: Any,
@@ -66,12 +66,12 @@ def attention_on_cpu(
 ) -> Any:
     """aten._scaled_dot_product_flash_attention_for_cpu, as programs that were decomposed have it;
     its second result is training's, and torch's translation of it stands."""
-    given = attention(query, key, value, attn_mask, dropout_p, is_causal, scale)
+    given = _attention(query, key, value, attn_mask, dropout_p, is_causal, scale)
     _, trained_by = torchlib.aten__scaled_dot_product_flash_attention_for_cpu(query, key, value)
     return given, trained_by
 
 
 TABLE: dict[str, Any] = {
-    "aten.scaled_dot_product_attention.default": attention,
-    "aten._scaled_dot_product_flash_attention_for_cpu.default": attention_on_cpu,
+    "aten.scaled_dot_product_attention.default": _attention,
+    "aten._scaled_dot_product_flash_attention_for_cpu.default": _attention_on_cpu,
 }

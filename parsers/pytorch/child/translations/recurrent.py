@@ -16,7 +16,7 @@ from onnxscript import opset18 as op
 from onnxscript.function_libs.torch_lib.ops import core as torchlib
 
 
-def lstm(
+def _lstm(
     input: Any,
     hx: Sequence[Any],
     params: Sequence[Any],
@@ -96,4 +96,4 @@ def _ints(*values: int) -> Any:
     return op.Constant(value_ints=values)
 
 
-TABLE: dict[str, Any] = {"aten.lstm.input": lstm}
+TABLE: dict[str, Any] = {"aten.lstm.input": _lstm}

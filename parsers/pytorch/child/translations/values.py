@@ -20,7 +20,13 @@ def scalar(value: float, like: Any) -> Any:
 
 
 def filled(shape: Any, value: float, dtype: onnx_ir.DataType) -> Any:
-    """A tensor of the given shape (itself a tensor), all of one value."""
+    """A tensor of one value.
+
+    Args:
+        shape: The shape, a tensor itself: int64 [axes].
+        value: What it holds.
+        dtype: Its type.
+    """
     return op.ConstantOfShape(shape, value=onnx_ir.tensor([value], dtype=dtype))
 
 
