@@ -55,7 +55,7 @@ class Options:
         """The options of a request.
 
         Args:
-            request: What was asked for.
+            request: Its options of packages, images and labels.
             model: What the package is made of.
             seen: What sizes the samples have, by the name of the free dimension.
 

@@ -277,8 +277,8 @@ def faster(model: Model, request: Request, step: FasterKernels) -> FasterKernels
 
     Args:
         model: The model as it would be written.
-        request: What was asked for. With GPUs, or without simplifying, nothing is written in other
-            forms.
+        request: Its ``providers``, ``instance_kind`` and ``simplify``: for GPUs, and without
+            simplifying, the step is left out.
         step: What writes slow operators in other forms.
     """
     for_cpus = request.providers[:1] == ["cpu"] and serving(request).instance_kind != "gpu"

@@ -44,7 +44,7 @@ def choose_max_batch(
         model: The model that the file was made of.
         session: Runs the file.
         samples: What it is run on.
-        request: What was asked for.
+        request: Its ``max_batch``; its ``preferred_batch`` sizes are taken, too.
         largest: The largest batch that an engine's profiles take; None without profiles.
 
     Raises:

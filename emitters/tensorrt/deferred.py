@@ -143,7 +143,7 @@ def gates_of(request: Request, precision: str, arithmetic: str = "") -> dict[str
     """How close the engine has to be: the limits of modelyard's own check, see ``gates.py``.
 
     Args:
-        request: What was asked for.
+        request: Its limits.
         precision: The engine's, by name.
         arithmetic: What the source computes in; see :meth:`converter.check.gates.Limits.of`.
     """

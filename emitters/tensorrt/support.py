@@ -26,7 +26,7 @@ def unsupported_nodes(
 
     Args:
         model: What is asked about.
-        request: What was asked for.
+        request: Its ``plugins``.
         library: TensorRT or TensorRT-RTX.
         simplified: Whether the model is simplified already.
 

@@ -71,7 +71,7 @@ def contents_of(path: Path, request: Request, sizes: Mapping[str, int]) -> Conte
 
     Args:
         path: The file.
-        request: What was asked for.
+        request: Its ``threads``.
         sizes: Of free dimensions, by name.
 
     Raises:

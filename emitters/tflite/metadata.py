@@ -59,7 +59,7 @@ def describe(made: TfliteModel, model: Model, request: Request) -> None:
     Args:
         made: The TFLite model, which is changed.
         model: What it was made of.
-        request: What was asked for.
+        request: See :func:`metadata_of`.
     """
     found = metadata_of(model, request)
     specs = (*model.inputs, *model.outputs)

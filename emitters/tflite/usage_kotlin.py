@@ -44,7 +44,7 @@ def snippet(made: TfliteModel, model: Model, request: Request) -> str | None:
     Args:
         made: The TFLite model, as it is written.
         model: What it was made of.
-        request: What was asked for.
+        request: Its ``name``, and how images are prepared.
     """
     usage = usage_of(made, model, request, snake=False, taken=_TAKEN)
     if any(port.dtype not in _ARRAYS for port in (*usage.inputs, *usage.outputs)):

@@ -20,7 +20,7 @@ def snippet(made: TfliteModel, model: Model, request: Request) -> str:
     Args:
         made: The TFLite model, as it is written.
         model: What it was made of.
-        request: What was asked for.
+        request: Its ``name``, and how images are prepared.
     """
     usage = usage_of(made, model, request, snake=True, taken=_TAKEN)
     way = usage.preparation

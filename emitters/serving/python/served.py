@@ -207,7 +207,7 @@ def require_servable(model: Model, request: ServingRequest, server: str) -> None
 
     Args:
         model: What is to be served.
-        request: What was asked for.
+        request: Its serving options, ``io_dtype`` and ``to``.
         server: The server's name, for messages.
 
     Raises:

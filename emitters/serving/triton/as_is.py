@@ -81,7 +81,8 @@ def require_servable(model: Model, target: str, request: TritonRequest) -> None:
     Args:
         model: What is to be served.
         target: ``torchscript`` or ``savedmodel``.
-        request: What was asked for.
+        request: Its ``optimization``, ``ragged``, ``sequence`` and ``states``, which are for ONNX
+            files alone.
 
     Raises:
         UsageError: An option of another backend's.
@@ -253,7 +254,7 @@ def open_session(artifact: Artifact, request: TritonRequest, names: BackendNames
 
     Args:
         artifact: The file.
-        request: What was asked for.
+        request: As the target's ``open`` takes it.
         names: What the backend calls inputs and outputs.
 
     Raises:

@@ -173,7 +173,7 @@ def build_config(
         inputs: As clients see them.
         outputs: As clients see them.
         max_batch: The largest batch; 0 where Triton doesn't batch.
-        request: What was asked for.
+        request: Its serving options: versions, instances, batching, cache, optimization.
 
     Raises:
         UsageError: A serving option doesn't fit the model or another option.

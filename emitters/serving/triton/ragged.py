@@ -143,7 +143,7 @@ class Ragged:
         Args:
             session: Runs the file.
             samples: Two of them are joined.
-            request: What was asked for.
+            request: Its ``max_batch``.
 
         Raises:
             UsageError: What the samples have for the further input isn't what the server makes, or
@@ -192,7 +192,7 @@ def ragged_of(
     Args:
         inputs: The artifact's.
         outputs: The artifact's.
-        request: What was asked for.
+        request: Its ``ragged``.
 
     Raises:
         UsageError: It can't be right for this model.

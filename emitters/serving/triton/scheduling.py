@@ -94,7 +94,7 @@ def require_kinds(request: TritonRequest, kinds: tuple[str, ...], why: str) -> N
     """Refuses groups of instances of other kinds.
 
     Args:
-        request: What was asked for.
+        request: Its ``instance_groups``.
         kinds: Those that may be: ``KIND_CPU``, ``KIND_GPU``...
         why: Why others may not, for the message.
 
@@ -112,7 +112,8 @@ def fill_batching(config: Any, max_batch: int, request: TritonRequest) -> None:
     Args:
         config: The ``ModelConfig``, which is changed.
         max_batch: The largest batch; below 2 there is none to wait for.
-        request: What was asked for; its queue delay is in microseconds.
+        request: Its ``preferred_batch``, ``dynamic_batching``, ``queue_delay`` (microseconds) and
+            queues.
 
     Raises:
         UsageError: An option contradicts the model or another option.
