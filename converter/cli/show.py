@@ -290,9 +290,12 @@ def _work(found: Inspection) -> str:
         return f"not counted: {found.unread}"
     missing = ", ".join(f"{count} {op}" for op, count in found.macs_unknown.items())
     counted = f"{words.count(found.macs)} multiply-adds"
+    if repeated := [op for op in ("Loop", "Scan") if op in found.op_types]:
+        counted += f", with each body of {' and '.join(repeated)} counted once"
     if not missing:
         return counted
-    return f"{counted}, without {missing} whose shapes are open (give sizes with --dim)"
+    why = f"{missing} whose shapes are open (give sizes with --dim)"
+    return f"{counted}, without {why}" if found.macs else f"not counted: {why}"
 
 
 def _describe(spec: dict[str, Any]) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+import onnx_ir
 
 from converter.analysis.activations import peak_activations
 from converter.analysis.macs import node_macs
@@ -31,8 +33,9 @@ class Inspection:
         weight_bytes: Bytes of the weights.
         precisions: Share of the weights' bytes by the type that they are stored in.
         quantization: How many tensors or operations stand for real numbers, by type or name.
-        macs: Multiply-adds of one inference with every free dimension 1 but those sized; None
-            where the file couldn't be read as a graph.
+        macs: Multiply-adds of one inference with every free dimension 1 but those sized, the larger
+            branch of an If, and bodies of Loop and Scan once; None where the file couldn't be read
+            as a graph.
         macs_unknown: Operators whose multiply-adds couldn't be counted, and how many of each.
         sizes: The sizes that the count was made at.
         activations: Bytes that the tensors of one inference need at once, computed from the graph
@@ -142,13 +145,29 @@ def _joined(specs: list[dict[str, Any]], told: Sequence[Mapping[str, Any]]) -> l
 
 
 def count_macs(model: Model, sizes: Mapping[str, int]) -> tuple[int, dict[str, int]]:
-    """Multiply-adds of the main graph's Conv, ConvTranspose, Gemm, MatMul and recurrent nodes.
+    """Multiply-adds of Conv, ConvTranspose, Gemm, MatMul and recurrent nodes.
 
-    Shapes are inferred with every free dimension at its size.
+    Of an If the larger branch counts. A body of a Loop or a Scan counts once.
+
+    Args:
+        model: At any opset.
+        sizes: Of the symbolic dimensions by name; 1 for those it lacks.
 
     Returns:
         The sum, and for each such operator how many nodes couldn't be counted.
     """
-    counts = node_macs(model, sizes)
+    counts = node_macs(model, sizes, bodies=True)
     unknown = Counter(node.op_type for node, count in counts.items() if count is None)
-    return sum(count or 0 for count in counts.values()), dict(unknown)
+    return _sum(model.graph.graph, counts), dict(unknown)
+
+
+def _sum(nodes: Iterable[onnx_ir.Node], counts: Mapping[onnx_ir.Node, int | None]) -> int:
+    total = 0
+    for node in nodes:
+        each = [
+            _sum(attribute.as_graph(), counts)
+            for attribute in node.attributes.values()
+            if attribute.type == onnx_ir.AttributeType.GRAPH
+        ]
+        total += (counts.get(node) or 0) + (max(each) if node.op_type == "If" else sum(each))
+    return total

@@ -15,6 +15,7 @@ from typing import Any
 
 import onnx_ir
 
+from converter.ir.edit import is_op
 from converter.ir.facts import INTEGER_PRODUCTS
 from converter.ir.inference import Inferred, infer
 from converter.ir.model import Model, dtype_name, spec_dict
@@ -57,9 +58,12 @@ def listing_of(model: Model) -> Listing:
     """What an ONNX model holds."""
     found = ModelListing(model)
     stored: Counter[str] = Counter()
-    for value in model.initializers():
-        if value.const_value is not None:
-            stored[dtype_name(value.const_value.dtype)] += value.const_value.nbytes
+    constants = (node.attributes.get("value") for node in model.nodes() if is_op(node, "Constant"))
+    tensors = [value.const_value for value in model.initializers()]
+    tensors += [constant.as_tensor() for constant in constants if constant is not None]
+    for tensor in tensors:
+        if tensor is not None:
+            stored[dtype_name(tensor.dtype)] += tensor.nbytes
     return Listing(
         f"ONNX opset {model.opset}, IR {model.graph.ir_version}",
         [spec_dict(spec) for spec in model.inputs],

@@ -121,5 +121,9 @@ def _padded(tables: Array, bits: int) -> Array:
 
 def _packed(indices: Array, bits: int) -> Array:
     """Indices one after another, the first in the lowest bits of the first byte."""
-    single = np.unpackbits(indices.reshape(-1, 1), axis=1, count=bits, bitorder="little")
-    return np.packbits(single, bitorder="little")
+    rows = np.pad(indices.reshape(-1), (0, -indices.size % 8)).reshape(-1, 8)
+    words = np.zeros(len(rows), "<u8")  # eight indices are in as many bytes as one has bits
+    for place in range(8):
+        words |= rows[:, place].astype(np.uint64) << np.uint64(place * bits)
+    whole = words.view(np.uint8).reshape(-1, 8)[:, :bits].reshape(-1)
+    return whole[: -(-indices.size * bits // 8)]

@@ -18,11 +18,17 @@ def unpacked(packed: Array, bits: int, count: int, signed: bool = False) -> Arra
         count: How many numbers there are; the bits behind them are left.
         signed: Whether a number's highest bit is its sign: int8 is given then, else uint8.
     """
-    single = np.unpackbits(packed.view(np.uint8), bitorder="little")[: count * bits]
-    columns = single.reshape(count, bits)
-    numbers: Array = np.zeros(count, np.uint8)
-    for bit in range(bits):
-        numbers |= columns[:, bit] << bit
+    # Eight numbers are in as many bytes as one has bits: those of a 64-bit word, then the next.
+    rows = -(-count // 8)
+    words = np.zeros((rows, 8), np.uint8)
+    held = packed.view(np.uint8).reshape(-1)[: rows * bits]
+    words[:, :bits] = np.pad(held, (0, rows * bits - held.size)).reshape(rows, bits)
+    shifts = np.arange(0, 8 * bits, bits, dtype=np.uint64)
+    mask = np.uint64((1 << bits) - 1)
+    numbers = np.empty((rows, 8), np.uint8)
+    for place, shift in enumerate(shifts):
+        numbers[:, place] = (words.view("<u8")[:, 0] >> shift) & mask
+    numbers = numbers.reshape(-1)[:count]
     if not signed:
         return numbers
     return (numbers.astype(np.int16) - ((numbers >> (bits - 1)).astype(np.int16) << bits)).astype(

@@ -75,7 +75,20 @@ def test_domains_and_constants_of_nodes(tmp_path: Path) -> None:
     assert found["parameters"] == 12
     assert found["domains"] == {"com.microsoft": 1}
     assert found["op_types"]["MatMul"] == {"float32 with uint8 weights": 1}
+    assert found["weight_bytes"] == 13 and found["precisions"] == {"uint8": 1.0}
     assert "com.microsoft 1" in typed("inspect m.onnx", tmp_path).out
+
+
+def test_work_in_branches_counts(tmp_path: Path) -> None:
+    """Of an If the larger branch."""
+    text = """g (float[1, 3] x, bool c) => (float[1, 4] y)
+        <float[3, 4] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12},
+         float[3, 3] v = {1, 2, 3, 4, 5, 6, 7, 8, 9}> {
+        y = If (c) <
+            then_branch = one () => (float[1, 4] a) { a = MatMul (x, w) },
+            else_branch = two () => (float[1, 4] b) { h = MatMul (x, v) b = MatMul (h, w) }> }"""
+    written(tmp_path / "m.onnx", text)
+    assert typed("inspect m.onnx --json", tmp_path).json["macs"] == 9 + 12
 
 
 def test_a_file_that_cannot_be_read_as_a_graph_is_shown_all_the_same(tmp_path: Path) -> None:

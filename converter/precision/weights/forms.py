@@ -12,7 +12,9 @@ its emitter recognizes. The Transpose is there where output channels aren't the 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -143,13 +145,16 @@ def as_palette(
     if counts is not None:
         counts = channels_first(counts, out, None)[0] if groups > 1 else counts
         each = list(counts.reshape(rows.shape))
-    found = [
-        np.unique(palette(row, 1 << bits, own).astype(dtype))
-        for row, own in zip(rows, each, strict=True)
-    ]
+
+    def made(row: Array, own: Array | None) -> tuple[Array, Array]:
+        table = np.unique(palette(row, 1 << bits, own).astype(dtype))
+        return table, nearest(row, table)
+
+    with ThreadPoolExecutor(min(groups, os.cpu_count() or 1)) as pool:  # NumPy's sorts run at once
+        found, places = zip(*pool.map(made, rows, each), strict=True)
     longest = max(table.size for table in found)
     tables = np.stack([np.pad(table, (0, longest - table.size), "edge") for table in found])
-    stored = np.stack([nearest(row, table) for row, table in zip(rows, found, strict=True)])
+    stored = np.stack(places)
     return Form("palette", stored, tables, first.shape, back)
 
 

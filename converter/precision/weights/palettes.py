@@ -24,7 +24,7 @@ ROUNDS = 100
 MANY = 1 << 19
 """Numbers above which they are put into bins to make a table."""
 
-LOOKED_UP = 1 << 20
+LOOKED_UP = 1 << 12
 """Numbers above which their places are found by bins, too."""
 
 _BINS_EACH = 16
@@ -32,9 +32,6 @@ _BINS_EACH = 16
 
 _BITS = 20
 """Of a float32 that name its bin: sign, exponent and 11 of the mantissa, 1/2048 of the number."""
-
-_REST = np.uint32((1 << (32 - _BITS)) - 1)
-"""The bits that numbers of one bin differ in."""
 
 _PIECE = 1 << 22
 """Numbers that are put into bins at once."""
@@ -52,23 +49,26 @@ def palette(values: Array, entries: int, counts: Array | None = None) -> Array:
     Returns:
         float32, ascending; at most ``entries``, fewer where there are fewer different values.
     """
-    found = _binned(values.reshape(-1), counts) if values.size > MANY else None
+    flat: Array = values.reshape(-1)
+    found = _binned(flat, counts) if flat.size > MANY else None
     if found is None or found[0].size < _BINS_EACH * entries:
-        order = np.argsort(values, axis=None)
-        ordered: Array = values.reshape(-1)[order]
+        order = None if counts is None else np.argsort(flat)
+        ordered = np.sort(flat) if order is None else flat[order]
         different: Array = ordered[np.append(True, ordered[1:] != ordered[:-1])]
         if different.size <= entries:
             return different
         found = _sorted(ordered, None if counts is None else counts.reshape(-1)[order])
     wide, *sums = found
-    line = _Line(*(np.append(0.0, np.cumsum(part)) for part in sums))
+    line = _Line(*map(_running, sums))
     cuts = _split(wide, line, entries)
     for _ in range(ROUNDS):
-        edges = np.concatenate([[0], cuts, [wide.size]])
-        edges = edges[np.append(True, np.diff(edges) > 0)]
-        centroids = np.diff(line.sums[edges]) / np.diff(line.counts[edges])
-        before, cuts = cuts, np.searchsorted(wide, _between(centroids))
-        if np.array_equal(before, cuts):
+        edges = np.concatenate(([0], cuts, [wide.size]))
+        if not (filled := edges[1:] > edges[:-1]).all():
+            edges = edges[np.append(True, filled)]
+        sums, each = line.sums[edges], line.counts[edges]
+        centroids = (sums[1:] - sums[:-1]) / (each[1:] - each[:-1])
+        before, cuts = cuts, wide.searchsorted(_between(centroids))
+        if before.size == cuts.size and (before == cuts).all():
             break
     return np.unique(centroids.astype(np.float32))
 
@@ -80,16 +80,18 @@ def nearest(values: Array, table: Array) -> Array:
     lower = np.where(lower > bounds, np.nextafter(lower, np.float32(-np.inf)), lower)
     if values.size <= LOOKED_UP:
         return np.searchsorted(lower, values).astype(np.uint8)
-    ends = np.arange(1 << _BITS, dtype=np.uint32) << (32 - _BITS)  # of bins, the lower ones
-    low, high = (np.searchsorted(lower, _numbers(end)) for end in (ends, ends | _REST))
-    ours, split = low.astype(np.uint8), low != high
+    ends = _bins(lower)
+    steps = np.diff(ends, prepend=np.uint32(0), append=np.uint32(1 << _BITS))
+    of_bins = np.repeat(np.arange(table.size, dtype=np.uint8), steps)
+    split = np.zeros(1 << _BITS, bool)
+    split[ends] = True  # a bound is inside of them
     flat = values.reshape(-1)
     found = np.empty(flat.size, np.uint8)
     for at in range(0, flat.size, _PIECE):
         piece = flat[at : at + _PIECE]
         bins = _bins(piece)
-        places = ours[bins]
-        (near,) = np.nonzero(split[bins])  # a bound is inside of their bins
+        places = of_bins[bins]
+        (near,) = np.nonzero(split[bins])
         places[near] = np.searchsorted(lower, piece[near])
         found[at : at + _PIECE] = places
     return found.reshape(values.shape)
@@ -124,10 +126,11 @@ def _bins(values: Array) -> Array:
     return (bits ^ turned) >> np.uint32(32 - _BITS)
 
 
-def _numbers(turned: Array) -> Array:
-    """The float32 of bits that :func:`_bins` has turned."""
-    positive = turned >> np.uint32(31) != 0
-    return np.where(positive, turned ^ np.uint32(1 << 31), ~turned).view(np.float32)
+def _running(parts: Array) -> Array:
+    """Their running sums, from 0 on."""
+    sums = np.zeros(parts.size + 1)
+    np.cumsum(parts, out=sums[1:])
+    return sums
 
 
 def _between(table: Array) -> Array:
@@ -161,7 +164,7 @@ def _split(ordered: Array, line: _Line, clusters: int) -> Array:
     heap = [cluster(0, ordered.size)]
     while len(heap) < clusters and heap[0][0] < 0:
         _, low, high = heapq.heappop(heap)
-        middle = low + int(np.searchsorted(ordered[low:high], line.mean(low, high)))
+        middle = low + int(ordered[low:high].searchsorted(line.mean(low, high)))
         middle = min(max(middle, low + 1), high - 1)
         heapq.heappush(heap, cluster(low, middle))
         heapq.heappush(heap, cluster(middle, high))

@@ -99,7 +99,7 @@ def dequantize(context: Context, node: onnx_ir.Node) -> None:
     context.give(output, context.cast(made, context.type_of(scale)))
 
 
-@lowers("Blocks", "Lookup", domain=DOMAIN)
+@lowers("Blocks", "Lookup", "BlockLookup", domain=DOMAIN)
 def compressed(context: Context, node: onnx_ir.Node) -> None:
     """int8 or int4 numbers with a scale for each block, or indices into a table for each; those
     of recurrent operators are made for one direction after the other."""
@@ -139,7 +139,9 @@ def packed(
         arrays = [array.transpose([*perm, *range(len(perm), array.ndim)]) for array in arrays]
     arrays = [np.ascontiguousarray(array) for array in arrays]
     name = node.outputs[0].name or "weight"
-    return (lookup if node.op_type == "Lookup" else blocks)(context, name, *arrays)
+    return (blocks if node.op_type in ("Blocks", "DequantizeLinear") else lookup)(
+        context, name, *arrays
+    )
 
 
 def is_packed(context: Context, value: onnx_ir.Value | None) -> bool:

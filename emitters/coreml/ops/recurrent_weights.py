@@ -37,5 +37,5 @@ def weight(context: Context, value: onnx_ir.Value, place: int, rows: Array) -> V
     assert maker is not None
     tensors = [constant_tensor(each) for each in maker.inputs]
     stored, table = (np.asarray(tensor.numpy()) for tensor in tensors if tensor is not None)
-    store = lookup if maker.op_type == "Lookup" else blocks
+    store = blocks if maker.op_type == "Blocks" else lookup
     return store(context, value.name or "weight", *moved(stored, table, lambda x: x[place][rows]))

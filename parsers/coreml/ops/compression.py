@@ -87,10 +87,10 @@ def _looked_up(reader: Reader, op: Operation, table: Array, numbers: Array) -> N
         return
 
     def made() -> onnx_ir.TensorProtocol:
-        return onnx_ir.Tensor(typed[numbers], name=output.name)
+        return onnx_ir.Tensor(typed.take(numbers), name=output.name)
 
     shape = onnx_ir.Shape(numbers.shape)
-    tensor = onnx_ir.LazyTensor(made, dtype, shape, cache=True, name=output.name)
+    tensor = onnx_ir.LazyTensor(made, dtype, shape, cache=False, name=output.name)
     reader.bind(output.name, Constant(output.type, tensor))
 
 
