@@ -496,7 +496,7 @@ def diff(
 
     Example:
         >>> modelyard.diff("build/net/onnx/fp32", "build/net/onnx/int8", samples="photos/").verdict
-        '...'
+        'They part at scores: off by 0... of its largest value.'
     """
     from converter.commands import diff as differing
 
@@ -702,8 +702,8 @@ def inspect_artifact(path: File) -> Mapping[str, Any] | None:
         ModelError: It is damaged.
 
     Example:
-        >>> modelyard.inspect_artifact("build/ort")
-        {...}
+        >>> modelyard.inspect_artifact("build/ort")["operators"]["Gemm"]
+        1
     """
     file = find_artifact(os.fspath(path)).path
     for name in plugins.working("emitters") if file.exists() else ():
