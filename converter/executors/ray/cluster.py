@@ -124,6 +124,8 @@ def _init(address: str) -> Any:
 def _unreachable(address: str) -> str:
     """Why nothing answers at an address; empty where something does."""
     host, _, port = address.rpartition(":")
+    if host in ("localhost", "127.0.0.1"):  # which Ray takes for the machine's own address
+        host = ray.util.get_node_ip_address()
     try:
         with socket.create_connection((host.strip("[]"), int(port)), timeout=_WAITS):
             return ""

@@ -146,17 +146,17 @@ class _Sweep:
         """Gives Ray what waits for nothing any more."""
         under_way = {*self._waiting, *self._running.values()}
         for share in [s for s in self._waiting if not under_way.intersection(s.needs)]:
-            self._waiting.remove(share)
             lost = next((self._lost[need] for need in share.needs if need in self._lost), None)
-            if lost is not None:
-                self._fail(share, lost)
-                continue
             try:
-                self._submit(share)
+                if lost is None:
+                    self._submit(share)
+                else:
+                    self._fail(share, lost)
             except MachineError:
                 raise
             except Exception as error:  # the others have their turn
                 self._fail(share, error)
+            self._waiting.remove(share)
 
     def _submit(self, share: Share) -> None:
         task = share.task

@@ -48,7 +48,8 @@ class Share:
     def gpu(self) -> bool:
         """Whether an artifact runs on a GPU."""
         targets = {step.target for step in self._planned if step.kind == "emit"}
-        return any(plugins.load("emitters", target).gpu for target in targets)
+        others = set(self.task.part.request.providers) - {"cpu"}
+        return any(others or plugins.load("emitters", target).gpu for target in targets)
 
     def cores(self, most: int, least: int) -> int:
         """The cores that it takes.
