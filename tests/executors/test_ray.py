@@ -133,9 +133,8 @@ def test_artifacts_are_those_of_this_machine_and_shared_steps_run_once(
         here, there = artifacts(folder / "local" / name), artifacts(folder / "out" / name)
         assert here == there and here
         timings = json.loads((folder / "out" / name / "report.json").read_text())["timings"]
-        shared = {item["step"]: item["cached"] for item in timings
-                  if item["step"] in ("parse", "reference", "simplify")}  # fmt: skip
-        assert shared == {"parse": True, "reference": True, "simplify": True}
+        done_here = {item["step"] for item in timings if not item["cached"]}
+        assert not done_here & {"reference", "simplify", "calibrate", "trace:simplify"}
     assert all((ray_cluster.caches / name / "steps").is_dir() for name in "ab")
     before = (folder / "out" / "sweep.json").read_text()
     assert "4 of 4 are there" in swept(folder, *on(ray_cluster)).err
@@ -188,11 +187,12 @@ def test_a_worker_that_dies_three_times_fails_its_cell(folder: Path, ray_cluster
 
 @pytest.mark.slow
 def test_two_sweeps_share_a_cluster(folder: Path, ray_cluster: Any) -> None:
+    recipe(folder, sweep={"to": ["onnx"], "precision": ["fp32", "int8"]})
     runs = [begin(folder, *on(ray_cluster, name)) for name in ("one", "two")]
     for run in runs:
         _, err = run.communicate(timeout=200)
         assert run.returncode == 0, err
-    for name in ("onnx-int8", "tflite-fp32"):
+    for name in ("onnx-int8", "onnx-fp32"):
         assert artifacts(folder / "one" / name) == artifacts(folder / "two" / name)
 
 
@@ -212,12 +212,13 @@ def test_ctrl_c_ends_what_runs_on_the_cluster(folder: Path, ray_cluster: Any) ->
 def test_a_head_that_is_gone_is_told(folder: Path, tmp_path: Path) -> None:
     begun = slow_code(folder, often=1)
     with cluster(node(tmp_path / "cache")) as made:
+        address = made.address
         run = begin(folder, *on(made))
         until(lambda: bool(names(begun)))
-        made.head_node.kill_gcs_server()
+        made.head_node.kill_all_processes(check_alive=False, allow_graceful=False)
         _, err = run.communicate(timeout=60)
         assert run.returncode == 6, err
-        assert f"the head of the Ray cluster at {made.address} is gone" in err
+        assert f"the head of the Ray cluster at {address} is gone" in err
         assert "Traceback" not in err
     until(lambda: gone(begun), 15)
 
