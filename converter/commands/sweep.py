@@ -143,6 +143,7 @@ def sweep(
     from converter.options.recipe_files import open_recipe
     from converter.options.trust import require_trusted
 
+    _require_names([options.get("source", ""), *(axes or {}).get("source", ())])
     found = open_recipe(find_recipe(recipe), set, document) if isinstance(recipe, str) else recipe
     values = overruled(found.values, {**options, **({"overwrite": True} if again else {})})
     if "parts" in values:
@@ -182,6 +183,21 @@ def sweep(
         made.write()
     (files or Files()).write(made.report)
     return made.result(out / PAGE)
+
+
+def _require_names(sources: Sequence[Any]) -> None:
+    """Refuses live models.
+
+    Raises:
+        UsageError: A source is one.
+    """
+    for source in sources:
+        if not isinstance(source, (str, os.PathLike)):
+            raise UsageError(
+                f"a sweep can't take a live {type(source).__name__}: it is in the caller's "
+                "process, and combinations may run elsewhere",
+                hint="Save the model, and name its file.",
+            )
 
 
 @contextmanager

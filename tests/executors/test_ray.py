@@ -14,6 +14,8 @@ import psutil
 import pytest
 import yaml
 
+import modelyard as modelyard_api
+from converter.errors import UsageError
 from tests.acceptance.cli import COMMAND, Said, command, images, modelyard, names, small_cnn, tree
 from tests.executors.cluster import cluster, node
 
@@ -243,6 +245,12 @@ def test_what_runs_on_a_gpu_asks_for_one(folder: Path, ray_cluster: Any) -> None
     assert [item["num_gpus"] for item in asked] == [0, 0, 1]
     assert [item["num_cpus"] for item in asked] == [2, 2, 2]
     assert all(0 < item["memory"] < 1 << 50 for item in asked)
+
+
+def test_live_models_are_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    with pytest.raises(UsageError, match="can't take a live dict"):
+        modelyard_api.sweep("r.yaml", axes={"source": [{}]}, executor="ray", cache="store")
 
 
 @pytest.mark.parametrize("args, code, says", [

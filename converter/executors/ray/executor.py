@@ -25,7 +25,6 @@ from converter.executors.ray.sending import sent
 from converter.executors.ray.shares import Share, shares_of
 from converter.files.object_store import local_path
 from converter.pipeline.cache import Cache, SharedStore
-from converter.pipeline.live_models import is_live
 from converter.pipeline.plan import Step
 from converter.pipeline.run import Listener
 from converter.report.json_ import read_report
@@ -87,11 +86,6 @@ def _store_named(task: Task) -> Any:
         UsageError: It has no store, or what can't travel.
     """
     request = task.part.request
-    if is_live(request.source):
-        raise UsageError(
-            "a live model can't be sent to a Ray cluster: it runs in the process that it is in",
-            hint="Save it, and name the file.",
-        )
     if not isinstance(request.cache, str):
         raise UsageError(
             "the nodes of a Ray cluster share a store, and no --cache names one",
