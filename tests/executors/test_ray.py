@@ -138,9 +138,7 @@ def test_artifacts_are_those_of_this_machine_and_shared_steps_run_once(
         done_here = {item["step"] for item in timings if not item["cached"]}
         assert not done_here & {"reference", "simplify", "calibrate", "trace:simplify"}
     assert all((ray_cluster.caches / name / "steps").is_dir() for name in "ab")
-    before = (folder / "out" / "sweep.json").read_text()
     assert "4 of 4 are there" in swept(folder, *on(ray_cluster)).err
-    assert len(before) == len((folder / "out" / "sweep.json").read_text().replace("true", "false"))
 
 
 @pytest.mark.slow
