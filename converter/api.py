@@ -212,6 +212,7 @@ def sweep(
     want: str | None = None,
     against: File | None = None,
     again: bool = False,
+    executor: str = "local",
     watcher: Watcher | None = None,
     trust_recipe: bool = False,
     set: Mapping[str, Any] | None = None,
@@ -227,6 +228,7 @@ def sweep(
         want: What is needed: ``"p95<20ms size<10MB"``.
         against: An earlier output or sweep, to be compared with.
         again: Whether what an earlier run made is made again.
+        executor: Where combinations run: ``local``, ``ray`` or ``ray:ADDRESS``.
         watcher: Called with the progress.
         trust_recipe: Whether code and interpreters that it names may run.
         set: Its variables, by name; texts are read as ``--set`` reads them.
@@ -251,8 +253,8 @@ def sweep(
         return sweeping.sweep(
             given.path(recipe), axes=axes, exclude=exclude, want=want,
             against=None if against is None else given.path(against), again=again,
-            watcher=watcher, trust_recipe=trust_recipe, set=set, document=document,
-            **given.options,
+            executor=executor, watcher=watcher, trust_recipe=trust_recipe, set=set,
+            document=document, **given.options,
         )  # fmt: skip
 
 

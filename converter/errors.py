@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -85,6 +85,14 @@ class ModelyardError(Exception):
             "details": list(self.details),
             "hint": self.hint,
         }
+
+    @staticmethod
+    def told(said: Mapping[str, Any]) -> ModelyardError:
+        """The error that another process or an earlier run told, as :meth:`as_dict` has it."""
+        error = ModelyardError(str(said.get("message")), hint=str(said.get("hint", "")),
+                               details=said.get("details", ()))  # fmt: skip
+        error.exit_code, error.kind = int(said.get("exit_code", 1)), str(said.get("error"))
+        return error
 
 
 class InternalError(ModelyardError):

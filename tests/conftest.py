@@ -27,6 +27,7 @@ APART = (
     "acceptance/test_kills.py",
     "acceptance/test_several_recipes.py",
     "acceptance/test_sweeps.py",
+    "executors/",
     "foreign/test_bad_installations.py",
     "hostile/test_fuzz.py",
     "passes/test_large.py",

@@ -11,6 +11,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from converter.options.option import Option
+from converter.plugins import available
 
 Items = list[CompletionItem[Any]]
 Completer = Callable[[click.Context, click.Parameter, str], Items]
@@ -54,6 +55,11 @@ def recipe(ctx: click.Context, param: click.Parameter, text: str) -> Items:
 
     shipped = [path.stem for path in sorted(Path(recipes.__file__).parent.glob("*.yaml"))]
     return [*(_beginning(text, shipped) if text else ()), *_files(text)]
+
+
+def executor(ctx: click.Context, param: click.Parameter, text: str) -> Items:
+    """The names of ``--executor``."""
+    return _beginning(text, available("executors"))
 
 
 def file(ctx: click.Context, param: click.Parameter, text: str) -> Items:

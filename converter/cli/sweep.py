@@ -26,6 +26,14 @@ from converter.cli.run import pairs
     multiple=True,
     help="Leave a combination out, as to=tflite,precision=int8.",
 )
+@click.option(
+    "--executor",
+    metavar="NAME[:PLACE]",
+    default="local",
+    help="Where combinations run: local, or ray:ADDRESS, a Ray cluster. Without an address: "
+    "RAY_ADDRESS, or the cluster of this machine.",
+    shell_complete=completing.executor,
+)
 @click.option("--again", is_flag=True, help="Make again what an earlier run made, and replace it.")
 @click.option(
     "--set",
@@ -42,6 +50,7 @@ def command(
     recipe: str,
     axes: Sequence[str],
     exclude: Sequence[str],
+    executor: str,
     again: bool,
     want: str | None,
     against: str | None,
@@ -82,7 +91,7 @@ def command(
         made = sweep(
             found[0].recipe(), axes=axes_from(axes), exclude=excluded_from(exclude), want=want,
             against=against, again=again, files=Files(junit, markdown, csv),
-            trust_recipe=trust_recipe, watcher=progress, known=known, **given,
+            trust_recipe=trust_recipe, watcher=progress, executor=executor, known=known, **given,
         )  # fmt: skip
     show_sweep(made, as_json)
     if given.get("strict"):

@@ -174,8 +174,12 @@ def convert(
     if options.get("flow"):
         raise UsageError("a flow joins parts, and there is one model", hint="Write parts: in it.")
     part = planned_part("", {"source": source, **options})
-    whole = Whole(part.model, part.request)
-    return _converted([part], whole, listener or Silent(), taken or {})
+    return converted(part, listener or Silent(), taken or {})
+
+
+def converted(part: Part, listener: Listener, taken: Mapping[Path, str] | None = None) -> Converted:
+    """Carries out the plan of a request that has no parts; see :func:`convert`."""
+    return _converted([part], Whole(part.model, part.request), listener, taken or {})
 
 
 def _several(source: str) -> Joined | None:
@@ -235,7 +239,11 @@ def convert_parts(
 
 def planned_part(name: str, options: Mapping[str, Any]) -> Part:
     """A part of a request: what reads it, and the steps."""
-    request = resolve(options)
+    return part_of(name, resolve(options), frozenset(options) - {"source"})
+
+
+def part_of(name: str, request: Request, given: frozenset[str]) -> Part:
+    """The same of a request that is resolved; ``given`` are the fields that the user gave."""
     if request.deploy:
         from converter.pipeline.deployments import require_here
 
@@ -245,7 +253,6 @@ def planned_part(name: str, options: Mapping[str, Any]) -> Part:
     the_plan = plan_of(request)
     had = {step.precision for step in the_plan.steps if step.kind == "emit"}
     request = replace(request, precision=[item for item in request.precision if item in had])
-    given = frozenset(options) - {"source"}
     part = Part(name, request, parser, identity, the_plan, given)
     require_name(part.model)
     return part

@@ -1,7 +1,8 @@
 """Carries out the cells of a sweep: here, side by side, as cores and memory allow.
 
-An executor elsewhere (on a cluster) gets the same tasks: their fields are plain values, and what a
-task gives is its output folder. Tasks of one group share their first steps, and belong together.
+An executor is a plug-in of the group ``modelyard.executors``. One elsewhere (on a cluster) gets the
+same tasks: their requests are plain values, and what a task gives is its output folder. Tasks of
+one group share their first steps, and belong together.
 """
 
 from __future__ import annotations
@@ -19,15 +20,22 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
+from converter import plugins
 from converter.commands.convert import Part, outcome_of, prepare, staging_of, work_of
 from converter.commands.opened import closing
-from converter.errors import PartlyError
+from converter.errors import (
+    MachineError,
+    ModelyardError,
+    PartlyError,
+    UsageError,
+    from_os_error,
+)
 from converter.files.digest import digest_of
 from converter.machine import describe_machine
 from converter.options.parts import Whole
 from converter.pipeline.cache import Cache
 from converter.pipeline.outcome import Outcome
-from converter.pipeline.run import WORKERS, Listener, Run, carry_out
+from converter.pipeline.run import WORKERS, Listener, Run, carry_out, unforeseen
 from converter.pipeline.staging import SCRATCH, Staging
 from converter.report.model import Report
 from converter.runtime import memory
@@ -102,6 +110,13 @@ class Ended:
 class Executor(Protocol):
     """Where a sweep's cells are carried out."""
 
+    def at(self, place: str) -> Executor:
+        """Itself at a place, as ``--executor NAME:PLACE`` has it; an empty one is its usual one.
+
+        Raises:
+            UsageError: It has no such places.
+        """
+
     def carry_out(
         self, tasks: Sequence[Task], listener: Listener, ended: Callable[[Ended], None]
     ) -> None:
@@ -111,27 +126,53 @@ class Executor(Protocol):
             tasks: The cells; those of one group belong together.
             listener: Called as steps go on, from several threads.
             ended: Called with each task once it has ended, failed ones too.
+
+        Raises:
+            ModelyardError: Nothing can be carried out there; then none of them has begun.
         """
 
 
-class Local:
-    """In this process: steps that several cells have are done once, the others side by side.
+def executor_named(text: str) -> Executor:
+    """The executor of ``NAME`` or ``NAME:PLACE``.
 
-    Args:
-        keeps: Whether results are kept for later runs.
+    Raises:
+        UsageError: There is none of that name, or it has no such place.
+        DependencyError: It needs what isn't installed.
     """
+    name, _, place = text.partition(":")
+    found: Executor = plugins.load("executors", name)
+    return found.at(place)
 
-    def __init__(self, *, keeps: bool = True) -> None:
-        self._cache = Cache(keeps)
+
+def plain_error(error: Exception) -> ModelyardError:
+    """The user's error of what was raised."""
+    if isinstance(error, ModelyardError):
+        return error
+    if isinstance(error, MemoryError):
+        return MachineError("the machine ran out of memory")
+    return from_os_error(error, "working") if isinstance(error, OSError) else unforeseen(error)
+
+
+class Local:
+    """In this process: steps that several cells have are done once, the others side by side."""
+
+    def at(self, place: str) -> Local:
+        """See :class:`Executor`."""
+        if place:
+            raise UsageError(f"--executor local:{place}: local is this machine, and no other")
+        return self
 
     def carry_out(
         self, tasks: Sequence[Task], listener: Listener, ended: Callable[[Ended], None]
     ) -> None:
         """See :class:`Executor`."""
+        if not tasks:
+            return
+        cache = Cache.of(tasks[0].part.request)  # an option of the whole sweep
         workers = max(WORKERS, int(describe_machine().usable) // 2)
         groups = list(dict.fromkeys(task.group for task in tasks))
         together = sorted(tasks, key=lambda task: groups.index(task.group))
-        with warm_workers(), _Cells(together, self._cache, listener, ended, workers) as cells:
+        with warm_workers(), _Cells(together, cache, listener, ended, workers) as cells:
             carry_out([], cells, workers)
 
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from pydantic import BaseModel, ConfigDict, Field
 
 from converter.commands.convert import Part, planned_part
-from converter.commands.executor import Ended, Executor, Local, Task
+from converter.commands.executor import Ended, Executor, Task, executor_named, plain_error
 from converter.commands.overview import in_the_way, put
 from converter.commands.report import SWEEP, Files, earlier, finish, link
-from converter.errors import MachineError, ModelyardError, UsageError, from_os_error
+from converter.errors import ModelyardError, UsageError, from_os_error
 from converter.files import output_guard
 from converter.files.digest import code_digest, digest_of, file_digest
 from converter.files.scrub import scrub
@@ -24,7 +24,7 @@ from converter.options.recipe import find_recipe, own_fields
 from converter.options.sweep import Cell, Sweep, read_axes
 from converter.pipeline.layers import overruled
 from converter.pipeline.reads import paths_read, without_folder
-from converter.pipeline.run import Listener, Silent, unforeseen
+from converter.pipeline.run import Listener, Silent
 from converter.pipeline.work import describe_versions
 from converter.report.compared import Compared, Row, rows_of
 from converter.report.json_ import as_json, read_report, scrubbed
@@ -113,7 +113,7 @@ def sweep(
     set: Mapping[str, Any] | None = None,
     document: int | None = None,
     watcher: Watcher | None = None,
-    executor: Executor | None = None,
+    executor: Executor | str = "local",
     known: Callable[[Exception], ModelyardError] | None = None,
     **options: Any,
 ) -> Swept:
@@ -131,7 +131,7 @@ def sweep(
         set: The recipe's variables, by name.
         document: Which recipe of a file of several YAML documents, counted from 1.
         watcher: Told how it goes on.
-        executor: Where cells are carried out; None for here.
+        executor: Where cells are carried out; a text as ``--executor`` has it.
         known: Makes the user's error of whatever was raised.
         **options: Fields of a request that override the recipe's; ``out`` is the sweep's folder.
 
@@ -145,6 +145,7 @@ def sweep(
     from converter.options.recipe_files import open_recipe
     from converter.options.trust import require_trusted
 
+    _require_names([options.get("source", ""), *(axes or {}).get("source", ())])
     found = open_recipe(find_recipe(recipe), set, document) if isinstance(recipe, str) else recipe
     values = overruled(found.values, {**options, **({"overwrite": True} if again else {})})
     if "parts" in values:
@@ -153,6 +154,8 @@ def sweep(
     more = read_axes(axes or {}, "the sweep", lambda own: own_fields(own, "the sweep", {}, Path()))
     asked = asked.beside(more, exclude)
     want = want or asked.want or None
+    if isinstance(executor, str):
+        executor = executor_named(executor)
     if want is not None:
         from converter.report.wants import read_want
 
@@ -161,7 +164,7 @@ def sweep(
         require_trusted(found)
     out = Path(values.pop("out", None) or f"build/{values.get('name') or found.path.stem}")
     before = earlier(against, out)  # which may be what this folder holds now
-    made = _Sweep(out, asked.cells(found.where), values, known or _known)
+    made = _Sweep(out, asked.cells(found.where), values, known or plain_error)
     listening = watcher or _Unwatched()
     tasks = made.tasks(again)
     listening.cells(len(made.cells), sum(cell.kept for cell in made.cells.values()))
@@ -177,11 +180,26 @@ def sweep(
 
     with _held(out):
         made.write()
-        (executor or Local(keeps=values.get("cache", True))).carry_out(tasks, listening, ended)
+        executor.carry_out(tasks, listening, ended)
         finish(made.report, out / PAGE, before, want)
         made.write()
     (files or Files()).write(made.report)
     return made.result(out / PAGE)
+
+
+def _require_names(sources: Sequence[Any]) -> None:
+    """Refuses live models.
+
+    Raises:
+        UsageError: A source is one.
+    """
+    for source in sources:
+        if not isinstance(source, (str, os.PathLike)):
+            raise UsageError(
+                f"a sweep can't take a live {type(source).__name__}: it is in the caller's "
+                "process, and combinations may run elsewhere",
+                hint="Save the model, and name its file.",
+            )
 
 
 @contextmanager
@@ -205,15 +223,6 @@ def _held(out: Path) -> Iterator[None]:
         yield
     finally:
         os.close(held)
-
-
-def _known(error: Exception) -> ModelyardError:
-    """The user's error of what was raised."""
-    if isinstance(error, ModelyardError):
-        return error
-    if isinstance(error, MemoryError):
-        return MachineError("the machine ran out of memory")
-    return from_os_error(error, "working") if isinstance(error, OSError) else unforeseen(error)
 
 
 class _Sweep:
@@ -309,7 +318,7 @@ class _Sweep:
             if report.verdict != "failed":
                 cell.state, cell.error = "done", None
             elif cell.error is not None:
-                self.errors[name] = _error_of(cell.error)
+                self.errors[name] = ModelyardError.told(cell.error)
             return True
         return False
 
@@ -367,14 +376,6 @@ class _Sweep:
 def _is_wrapped(error: Exception) -> bool:
     """Whether it stands for what nobody foresaw, which the command line has words for."""
     return type(error).__name__ == "InternalError" and isinstance(error.__cause__, Exception)
-
-
-def _error_of(said: Mapping[str, Any]) -> ModelyardError:
-    """The error that an earlier run noted."""
-    error = ModelyardError(str(said.get("message")), hint=str(said.get("hint", "")),
-                           details=said.get("details", ()))  # fmt: skip
-    error.exit_code, error.kind = int(said.get("exit_code", 1)), str(said.get("error"))
-    return error
 
 
 def _key(part: Part, versions: Mapping[str, str]) -> str:

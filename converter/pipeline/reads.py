@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,34 @@ def paths_read(request: Request, identity: Identity) -> dict[str, Path]:
             for text, path in _named(given):
                 found[f"{option_of(item.name).flags[0]} {text}"] = path
     return found
+
+
+def renamed(request: Request, name: Callable[[str], str]) -> Request:
+    """A request with other names of what it reads, but for its interpreter.
+
+    Args:
+        request: Resolved.
+        name: What is named otherwise, for each text of an option that may name a file.
+    """
+
+    def other(given: Any) -> Any:
+        return [other(item) for item in given] if isinstance(given, list) else given and name(given)
+
+    read = {item: other(request.value(item)) for item in ("source", *_READ) if item != "python"}
+    own = {item: value for item, value in read.items() if item in request.plugin_options}
+    core = {item.name for item in fields(request)}
+    return replace(
+        request,
+        plugin_options={**request.plugin_options, **own},
+        **{item: value for item, value in read.items() if item in core},
+    )
+
+
+def placed(text: str, place: Callable[[Path], str]) -> str:
+    """``PATH`` or ``FILE:NAME`` with its path at another place; what names no file stays."""
+    for found, path in _named(text):
+        return place(path) + text[len(found) :]
+    return text
 
 
 def require_files(request: Request) -> None:

@@ -1,10 +1,11 @@
-"""Finds parsers, passes, emitters, servers and deployments; what each must be says
+"""Finds parsers, passes, emitters, servers, deployments and executors; what each must be says
 :mod:`converter.protocols`.
 
-Five kinds of plug-in, each an entry-point group: ``modelyard.parsers``, ``.passes``,
-``.emitters``, ``.servers``, ``.deployments``; and ``.options``, the dataclasses that their options
-are declared in. Ours are registered like anybody's, in pyproject.toml; the pipeline reaches all of
-them through here, never by name. A broken one of another distribution is left out, and told.
+Six kinds of plug-in, each an entry-point group: ``modelyard.parsers``, ``.passes``,
+``.emitters``, ``.servers``, ``.deployments``, ``.executors``; and ``.options``, the dataclasses
+that their options are declared in. Ours are registered like anybody's, in pyproject.toml; the
+pipeline reaches all of them through here, never by name. A broken one of another distribution is
+left out, and told.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Any
 from converter.errors import DependencyError, ModelyardError, UsageError
 from converter.text.words import one_line
 
-KINDS = ("parsers", "passes", "emitters", "servers", "deployments", "options")
+KINDS = ("parsers", "passes", "emitters", "servers", "deployments", "executors", "options")
 """The groups of entry points, without ``modelyard.`` before them."""
 
 _SPOKEN = {"emitters": "target", "parsers": "source format", "passes": "pass", "options": "options"}

@@ -87,6 +87,7 @@ class Emitter(ABC):
             :class:`converter.options.request.Request`, and headings: all below them.
         packages: Distributions that do its work: ``doctor`` and the manifest list their versions.
         cached: The folders that it has in the cache, and what lies in them has names like.
+        gpu: Whether its artifacts run on a GPU: a cluster gives it a machine that has one.
         packs: Whether its artifacts are packages by themselves: devices run them, and no server.
         tells: Whether no parser reads its files: :meth:`tell` says what is in them.
         marks: What those are known by.
@@ -109,6 +110,7 @@ class Emitter(ABC):
     packages: Sequence[str] = ()
     cached: Mapping[str, str] = MappingProxyType({})
     tells: bool = False
+    gpu: bool = False
     packs: bool = False
     marks: Marks = Marks()
     refused: Sequence[Foreign] = ()

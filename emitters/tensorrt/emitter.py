@@ -51,6 +51,7 @@ class TensorrtRtxEmitter(Emitter, spec=SPECS["tensorrt-rtx"]):
     name = "tensorrt-rtx"
     scheme = TENSORRT
     tells = True
+    gpu = True
 
     # -- what can't be taken -------------------------------------------------------------
 

@@ -1,0 +1,265 @@
+"""Sweeps on a Ray cluster whose head and nodes are processes of their own."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import yaml
+
+import modelyard as modelyard_api
+from converter.errors import UsageError
+from tests.acceptance.cli import COMMAND, Said, command, images, modelyard, names, small_cnn, tree
+from tests.executors.cluster import cluster, node
+
+pytest.importorskip("ray", reason="Ray isn't installed: pip install 'modelyard[ray]'")
+
+AXES = {"to": ["onnx", "tflite"], "precision": ["fp32", "int8"]}
+
+NET = """
+import os, time
+from pathlib import Path
+import torch
+from beside.parts import double
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        begun = Path({folder!r})
+        if len(list(begun.iterdir())) < {often}:
+            (begun / str(os.getpid())).touch()
+            time.sleep(300)
+        torch.manual_seed(0)
+        self.fc = torch.nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.fc(double(x))
+"""
+
+
+@pytest.fixture(scope="module")
+def ray_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    caches = tmp_path_factory.mktemp("nodes")
+    with cluster(node(caches / "a"), node(caches / "b", num_gpus=1)) as made:
+        made.caches = caches
+        yield made
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    small_cnn(tmp_path / "cnn.onnx")
+    images(tmp_path / "samples.npz", 8)
+    recipe(tmp_path, sweep=AXES)
+    return tmp_path
+
+
+def recipe(folder: Path, **changes: Any) -> None:
+    options = {"source": "cnn.onnx", "samples": "samples.npz", "bench": False, **changes}
+    (folder / "r.yaml").write_text(yaml.safe_dump(options, sort_keys=False))
+
+
+def on(made: Any, out: str = "out") -> list[str]:
+    """The arguments of a sweep on a cluster."""
+    return ["r.yaml", "--executor", f"ray:{made.address}", "--cache", "store", "--out", out]
+
+
+def swept(folder: Path, *args: str, code: int = 0) -> Said:
+    return modelyard("sweep", *args, cwd=folder, code=code)
+
+
+def cells(folder: Path, where: str) -> dict[str, Any]:
+    told = json.loads((folder / where / "sweep.json").read_text())
+    return {cell["name"]: cell for cell in told["cells"]}
+
+
+def slow_code(folder: Path, often: int) -> Path:
+    """A source of code that sleeps when it is read, as often as that; gives the folder with the
+    numbers of the processes in which it has begun."""
+    begun = folder / "begun"
+    begun.mkdir()
+    (folder / "code" / "beside").mkdir(parents=True)
+    (folder / "code" / "net.py").write_text(NET.format(folder=str(begun), often=often))
+    (folder / "code" / "beside" / "parts.py").write_text("def double(x):\n    return x * 2\n")
+    recipe(folder, source="code/net.py:Net", samples="random:4", inputs=["x:batchx4"],
+           sweep={"to": ["onnx"]})  # fmt: skip
+    return begun
+
+
+def until(true: Callable[[], bool], seconds: float = 90) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "it took too long"
+        time.sleep(0.1)
+
+
+def begin(folder: Path, *args: str) -> subprocess.Popen[str]:
+    return subprocess.Popen([COMMAND, "sweep", *args, "--trust-recipe"], cwd=folder, text=True,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE)  # fmt: skip
+
+
+def workers(name: str) -> list[psutil.Process]:
+    """Ray's processes that carry out a cell."""
+    found = []
+    for process in psutil.process_iter(["cmdline"]):
+        line = " ".join(process.info["cmdline"] or ())
+        if line.startswith("ray::") and name in line:
+            found.append(process)
+    return found
+
+
+def gone(begun: Path) -> bool:
+    """Whether no process is left in which the code had begun."""
+    return not any(psutil.pid_exists(int(name)) for name in names(begun))
+
+
+def artifacts(folder: Path) -> dict[str, bytes]:
+    own = ("report.json", "report.html", "manifest.json")
+    return {name: data for name, data in tree(folder).items() if Path(name).name not in own}
+
+
+@pytest.mark.slow
+def test_artifacts_are_those_of_this_machine_and_shared_steps_run_once(
+    folder: Path, ray_cluster: Any
+) -> None:
+    swept(folder, "r.yaml", "--out", "local")
+    done = swept(folder, *on(ray_cluster))
+    assert "[4/4]" in done.err and (folder / "out" / "report.html").exists()
+    for name in ("onnx-fp32", "onnx-int8", "tflite-fp32", "tflite-int8"):
+        here, there = artifacts(folder / "local" / name), artifacts(folder / "out" / name)
+        assert here == there and here
+        timings = json.loads((folder / "out" / name / "report.json").read_text())["timings"]
+        done_here = {item["step"] for item in timings if not item["cached"]}
+        assert not done_here & {"reference", "simplify", "calibrate", "trace:simplify"}
+    assert all((ray_cluster.caches / name / "steps").is_dir() for name in "ab")
+    assert "4 of 4 are there" in swept(folder, *on(ray_cluster)).err
+
+
+@pytest.mark.slow
+def test_errors_come_home_in_the_same_words(folder: Path, ray_cluster: Any) -> None:
+    recipe(folder, min_cosine=1.0, max_drop=None, sweep={
+        "precision": ["fp32", "int8-dynamic"], "outputs": [["scores"], ["nothing"]],
+    })  # fmt: skip
+    here = swept(folder, "r.yaml", "--out", "local", code=4)
+    there = swept(folder, *on(ray_cluster), code=here.code)
+    local, far = cells(folder, "local"), cells(folder, "out")
+    assert [cell["error"] for cell in far.values()] == [
+        json.loads(json.dumps(cell["error"]).replace("local/", "out/")) for cell in local.values()
+    ]
+    assert names(folder / "local") == names(folder / "out")
+    assert there.err.count("error") == here.err.count("error")
+
+
+@pytest.mark.slow
+def test_a_killed_worker_leaves_no_process_and_is_tried_again(
+    folder: Path, ray_cluster: Any
+) -> None:
+    begun = slow_code(folder, often=1)
+    run = begin(folder, *on(ray_cluster))
+    until(lambda: bool(names(begun)))
+    [worker] = workers("modelyard")
+    worker.kill()
+    until(lambda: gone(begun), 15)
+    _, err = run.communicate(timeout=120)
+    assert run.returncode == 0, err
+    assert names(folder / "out" / "onnx" / "onnx")
+
+
+@pytest.mark.slow
+def test_a_worker_that_dies_three_times_fails_its_cell(folder: Path, ray_cluster: Any) -> None:
+    begun = slow_code(folder, often=9)
+    run = begin(folder, *on(ray_cluster))
+    for count in (1, 2, 3):
+        until(lambda count=count: len(names(begun)) == count)  # type: ignore[misc]
+        [worker] = workers("modelyard")
+        worker.kill()
+    _, err = run.communicate(timeout=60)
+    assert run.returncode == 6 and "its process died, 3 times" in err, err
+    assert "reading the model" in err and "Traceback" not in err
+    until(lambda: gone(begun), 15)
+
+
+@pytest.mark.slow
+def test_two_sweeps_share_a_cluster(folder: Path, ray_cluster: Any) -> None:
+    recipe(folder, sweep={"to": ["onnx"], "precision": ["fp32", "int8"]})
+    runs = [begin(folder, *on(ray_cluster, name)) for name in ("one", "two")]
+    for run in runs:
+        _, err = run.communicate(timeout=200)
+        assert run.returncode == 0, err
+    for name in ("onnx-int8", "onnx-fp32"):
+        assert artifacts(folder / "one" / name) == artifacts(folder / "two" / name)
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_what_runs_on_the_cluster(folder: Path, ray_cluster: Any) -> None:
+    begun = slow_code(folder, often=9)
+    run = begin(folder, *on(ray_cluster))
+    until(lambda: bool(names(begun)))
+    run.send_signal(signal.SIGINT)
+    _, err = run.communicate(timeout=15)
+    assert run.returncode == 130 and "interrupted" in err and "Traceback" not in err, err
+    until(lambda: gone(begun) and not workers("modelyard"), 15)
+    assert names(folder / "out") == ["sweep.json"]
+
+
+@pytest.mark.slow
+def test_a_head_that_is_gone_is_told(folder: Path, tmp_path: Path) -> None:
+    begun = slow_code(folder, often=1)
+    with cluster(node(tmp_path / "cache")) as made:
+        address = made.address
+        run = begin(folder, *on(made))
+        until(lambda: bool(names(begun)))
+        made.head_node.kill_all_processes(check_alive=False, allow_graceful=False)
+        _, err = run.communicate(timeout=60)
+        assert run.returncode == 6, err
+        assert f"the head of the Ray cluster at {address} is gone" in err
+        assert "Traceback" not in err
+    until(lambda: gone(begun), 15)
+
+
+@pytest.mark.slow
+def test_what_runs_on_a_gpu_asks_for_one(folder: Path, ray_cluster: Any) -> None:
+    """A node says that it has one; nothing here uses it."""
+    from converter.commands.convert import planned_part
+    from converter.commands.executor import Task
+    from converter.executors.ray.cluster import connected
+    from converter.executors.ray.shares import shares_of
+
+    def task(**options: Any) -> Task:
+        fields = {"source": str(folder / "cnn.onnx"), **options}
+        return Task("-".join(map(str, options.values())), fields, planned_part("", fields))
+
+    tasks = [task(to=["onnx"], bench=True), task(to=["tensorrt"], bench=False)]
+    shared, onnx, tensorrt = shares_of(tasks)
+    assert shared.cells == {task.name for task in tasks} and not shared.measures
+    with connected(ray_cluster.address) as found:
+        asked = [found.resources(share, 1 << 50) for share in (shared, onnx, tensorrt)]
+    assert [item["num_gpus"] for item in asked] == [0, 0, 1]
+    assert [item["num_cpus"] for item in asked] == [2, 2, 2]
+    assert all(0 < item["memory"] < 1 << 50 for item in asked)
+
+
+def test_live_models_are_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    with pytest.raises(UsageError, match="can't take a live dict"):
+        modelyard_api.sweep("r.yaml", axes={"source": [{}]}, executor="ray", cache="store")
+
+
+@pytest.mark.parametrize("args, code, says", [
+    (["--executor", "ray:127.0.0.1:9"], 2, "no --cache names one"),
+    (["--executor", "ray:127.0.0.1:9", "--cache", "store"], 6, "no Ray cluster at 127.0.0.1:9"),
+    (["--executor", "ray:ray://127.0.0.1:9", "--cache", "store"], 2, "address of Ray's client"),
+    (["--executor", "local:there"], 2, "local is this machine"),
+    (["--executor", "rey"], 2, "there is no executor 'rey'"),
+])  # fmt: skip
+def test_what_cant_be_carried_out_is_refused(
+    folder: Path, args: list[str], code: int, says: str
+) -> None:
+    done = command("sweep", "r.yaml", *args, "--out", "out", cwd=folder, code=code)
+    assert says in done.err and not (folder / "out" / "report.html").exists()
