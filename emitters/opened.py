@@ -41,6 +41,7 @@ def packaged(path: Path) -> Mapping[str, Any]:
     if not facts.is_file():
         raise UsageError(
             f"{path.name} lies in no package: its inputs and outputs aren't known",
+            code="not-an-artifact",
             hint="Name the folder that modelyard made.",
         )
     told = json.loads(facts.read_text(encoding="utf-8"))

@@ -27,5 +27,6 @@ def refuse_class_options(request: Request, name: str) -> None:
         if value:
             raise UsageError(
                 f"{option} goes with a PyTorch class: {name} holds a whole model",
+                code="option-not-applicable",
                 hint=f"Leave {option} out.",
             )

@@ -48,6 +48,7 @@ def download(url: str, target: Path, headers: Mapping[str, str] | None = None) -
         if length and int(length) + _SPARE > shutil.disk_usage(target.parent).free:
             raise MachineError(
                 f"{url} is {int(length) / 1e9:.1f} GB, more than the disk has room for",
+                code="write-failed",
                 hint="Free some space, and run it again.",
             )
         found = 0
@@ -75,6 +76,7 @@ def require_secure(url: str, before: str | None = None) -> None:
     came = f" (redirected from {before})" if before else ""
     raise DependencyError(
         f"{url}{came} isn't a secure address, and nothing was fetched",
+        code="download-failed",
         hint="An address has to start with https://",
     )
 
@@ -134,6 +136,7 @@ def _refused(url: str, error: urllib.error.HTTPError) -> DependencyError:
     }
     return DependencyError(
         f"{url} could not be fetched: HTTP {error.code} {error.reason}",
+        code="download-failed",
         hint=hints.get(error.code, "Try again later."),
     )
 
@@ -143,6 +146,7 @@ def _unreachable(url: str, error: Exception) -> DependencyError:
     secure = isinstance(why, ssl.SSLError)
     return DependencyError(
         f"{url} could not be reached: {why}",
+        code="download-failed",
         hint="The server's certificate isn't trusted here: SSL_CERT_FILE names others."
         if secure
         else "Is there a network, or a proxy to name in https_proxy?",
@@ -151,5 +155,7 @@ def _unreachable(url: str, error: Exception) -> DependencyError:
 
 def _cut(url: str, why: str) -> DependencyError:
     return DependencyError(
-        f"the connection to {url} was cut: {why}; nothing was kept", hint="Run it again."
+        f"the connection to {url} was cut: {why}; nothing was kept",
+        code="download-failed",
+        hint="Run it again.",
     )

@@ -39,7 +39,7 @@ class Answers:
         for path in folder.glob("*.npz"):
             self._known[path.stem] = path
         for path in folder.glob("*.refused"):
-            self._known[path.stem] = ModelError(path.read_text())
+            self._known[path.stem] = ModelError(path.read_text(), code="model-code-failed")
 
     def know(self, feeds: Outputs, outputs: Outputs, tag: str = "") -> None:
         """Remembers what it gave."""

@@ -99,6 +99,7 @@ def typed(array: Array, spec: TensorSpec) -> Array:
         largest = float(np.max(np.abs(array[np.isfinite(array)])))
         raise UsageError(
             f"a sample of {spec.name} reaches {largest:.6g}, more than {spec.dtype} holds",
+            code="samples-mismatch",
             hint="Leave --io-dtype out: inputs and outputs stay in float32.",
         )
     return made

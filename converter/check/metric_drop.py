@@ -39,6 +39,7 @@ def require_metric(
         raise UsageError(
             f"--max-drop limits how far a metric drops, and {without} of {len(labels)} samples "
             f"({samples.origin}) have no label",
+            code="labels",
             hint="Give labelled samples (--samples, --labels), or a limit of the cosine: "
             "--min-cosine.",
         )
@@ -47,6 +48,7 @@ def require_metric(
         raise UsageError(
             "--max-drop limits how far a metric drops, and none is known to suit these outputs and "
             "labels",
+            code="metric",
             hint=f"Name one: --metric {', '.join(METRICS)} or FILE.py:FUNCTION.",
         )
     named = [name for name in limits if name] if isinstance(limits, Mapping) else []
@@ -54,6 +56,7 @@ def require_metric(
         raise UsageError(
             f"--max-drop limits {', '.join(unknown)}, and what is measured is "
             f"{', '.join(measured)}",
+            code="metric",
             hint=f"Measure it, too: --metric {','.join([*measured, *unknown])}",
         )
 

@@ -131,6 +131,7 @@ class ReferenceOutputs:
         if not all(_alike(array, known[name]) for name, array in found.items()):
             raise ModelError(
                 "read again, the source gives something else, and nothing can be compared",
+                code="model-random",
                 hint="Its code draws random numbers, or reads what changes: have it do neither.",
             )
 
@@ -180,6 +181,7 @@ def require_repeatable(
         raise ModelError(
             f"{what} gives another {', '.join(other)} for the same input in each run, and nothing "
             "can be compared",
+            code="model-random",
             hint="It draws random numbers: of an ONNX source, convert makes inputs of them "
             "(--random-as-input); else draw outside of the model.",
         )

@@ -46,7 +46,7 @@ def reporting() -> Iterator[None]:
         sys.exit(130)
     except click.ClickException as error:
         if "--json" in sys.argv:
-            echo_json(UsageError(error.format_message()).as_dict())
+            echo_json(UsageError(error.format_message(), code="command-line").as_dict())
         error.show(told := io.StringIO())
         echo(*told.getvalue().expandtabs().splitlines(), err=True)
         sys.exit(2)
@@ -72,7 +72,11 @@ def known(error: Exception) -> ModelyardError:
     if isinstance(error, ModelyardError):
         return error
     if isinstance(error, MemoryError):
-        return MachineError("the machine ran out of memory", hint="Use fewer or smaller samples.")
+        return MachineError(
+            "the machine ran out of memory",
+            code="out-of-memory",
+            hint="Use fewer or smaller samples.",
+        )
     if isinstance(error, OSError):
         return from_os_error(error, "working")
     from converter.plugins.extras import damaged

@@ -41,7 +41,10 @@ def in_turn(
     found = api.artifacts_of(path, values.get("to") or (), values.get("precision") or ())
     if found is None or (len(found) == 1 and found[0].path.samefile(path)):
         if values.get("to"):
-            raise UsageError(f"--to chooses among an output folder's artifacts, and {path} is none")
+            raise UsageError(
+                f"--to chooses among an output folder's artifacts, and {path} is none",
+                code="not-an-artifact",
+            )
         show(run(path, given(values)), as_json)
         return
     others = given({**values, "to": None, "precision": None})  # the folder's manifest says these
@@ -86,6 +89,7 @@ def source_of(path: str, sources: Sequence[str], named: str) -> str | None:
         f"{path} is of the part {part}, and no source is named for it"
         if part
         else f"{path} has no parts, and --against names {len(sources)} sources",
+        code="option-missing",
         hint=" ".join(f"--against {name}=SOURCE" for name in parts) or "Name one.",
     )
 

@@ -54,6 +54,7 @@ def _refuse(arguments: argparse.Namespace) -> None:
     if arguments.image or arguments.label:
         raise UsageError(
             "-i and -l: a model isn't run here on an image",
+            code="mmdnn",
             hint="modelyard convert zoo:NAME runs it on its samples, and checks what comes out.",
         )
 

@@ -120,6 +120,7 @@ def carry_out(
     if "out" in given and len(found) > 1:
         raise UsageError(
             f"--out {given['out']} is one output, and there are {len(found)} recipes",
+            code="option-conflict",
             hint="Have out: FOLDER in each recipe; without it, the output is build/NAME.",
         )
     page = None if given.get("dry_run") else Index(index)

@@ -66,6 +66,7 @@ class Given:
             return os.fspath(value)
         raise UsageError(
             f"a {type(value).__name__} is no file: expected the path of an artifact",
+            code="python-argument",
             hint="Write the model to a file, and name that.",
         )
 
@@ -79,6 +80,7 @@ class Given:
             raise UsageError(
                 "modelyard was called while a model is being read: the file of the model's code "
                 "calls it when it is imported",
+                code="python-argument",
                 hint='Put the call under: if __name__ == "__main__":',
             )
         if isinstance(value, (str, os.PathLike)):
@@ -153,10 +155,13 @@ def _array(value: Any, where: str) -> Any:
     try:
         array = np.asarray(value)
     except ValueError as error:
-        raise UsageError(f"{where}: it can't become an array ({error})") from error
+        raise UsageError(
+            f"{where}: it can't become an array ({error})", code="python-argument"
+        ) from error
     if array.dtype.hasobject:
         raise UsageError(
             f"{where}: a {type(value).__name__} can't become an array",
+            code="python-argument",
             hint="Samples are a path, an array, or a dict of arrays by the inputs' names; the "
             "first axis is the sample.",
         )

@@ -172,7 +172,11 @@ def convert(
         require_of_all(options, source, entry.told())
         return run_recipe(entry.recipe, listener=listener, taken=taken, **options)
     if options.get("flow"):
-        raise UsageError("a flow joins parts, and there is one model", hint="Write parts: in it.")
+        raise UsageError(
+            "a flow joins parts, and there is one model",
+            code="recipe-parts",
+            hint="Write parts: in it.",
+        )
     part = planned_part("", {"source": source, **options})
     whole = Whole(part.model, part.request)
     return _converted([part], whole, listener or Silent(), taken or {})
@@ -263,6 +267,7 @@ def _require_apart(parts: Sequence[Part]) -> None:
                 raise UsageError(
                     f"the parts {other} and {part.name} are models of one name, {name}, for "
                     f"{server}",
+                    code="recipe-parts",
                     hint="Give one of them another name: in the recipe, name: other.",
                 )
 
@@ -281,6 +286,7 @@ def _converted(
     if other := taken.get(out.resolve()):
         raise UsageError(
             f"the output {out} is already that of {other}",
+            code="output-in-the-way",
             hint="Give each recipe its own out: FOLDER, or its own name: NAME.",
         )
     steps = tuple(step.of(part.name) for part in parts for step in part.plan.steps)
@@ -381,7 +387,9 @@ def run_recipe(
         require_trusted(found)
     if "sweep" in values:
         raise UsageError(
-            f"{found.where} is a sweep", hint=f"Carry it out with: modelyard sweep {found.path}"
+            f"{found.where} is a sweep",
+            code="sweep",
+            hint=f"Carry it out with: modelyard sweep {found.path}",
         )
     if "parts" in values:
         of_all = {name: value for name, value in values.items() if name != "parts"}
@@ -390,7 +398,9 @@ def run_recipe(
         places = () if "flow" in options else found.flow_places
         return convert_parts(parts, listener=listener, taken=taken, flow_places=places, **of_all)
     if "source" not in values:
-        raise UsageError(f"{found.where} names no source", hint="Add: source: net.py:Net")
+        raise UsageError(
+            f"{found.where} names no source", code="recipe-invalid", hint="Add: source: net.py:Net"
+        )
     return convert(values.pop("source"), listener=listener, taken=taken, **values)
 
 
@@ -416,7 +426,8 @@ def plan_of(request: Request) -> Plan:
     if request.repository and local_path(request.repository) is None:
         if request.offline:
             raise UsageError(
-                f"--offline and --repository {request.repository} contradict each other"
+                f"--offline and --repository {request.repository} contradict each other",
+                code="option-conflict",
             )
         ObjectStore(request.repository)  # refuses what can't be opened, before time is spent
     if request.repository and servers and sum(item.publishes for item in servers.values()) != 1:
@@ -424,6 +435,7 @@ def plan_of(request: Request) -> Plan:
         raise UsageError(
             f"--repository {request.repository} is for packages of one server that has model "
             f"repositories, and --serve asks for {', '.join(servers)}",
+            code="option-conflict",
             hint=f"Have one of them in --serve: {', '.join(able)}.",
         )
     schemes = {name: plugins.load("emitters", name).int8(request) for name in request.to}
@@ -558,7 +570,7 @@ def _machine_errors(name: str) -> Iterator[None]:
     try:
         yield
     except MemoryError as error:
-        raise MachineError("the machine ran out of memory") from error
+        raise MachineError("the machine ran out of memory", code="out-of-memory") from error
     except OSError as error:
         raise from_os_error(error, f"converting {name}") from error
 

@@ -48,7 +48,9 @@ class Index:
         self._wanted = None if wanted is None else Path(wanted)
         self.why_not = ""
         if self._wanted is not None and (why := in_the_way(self._wanted)):
-            raise UsageError(f"--index {wanted}: {why}", hint="Choose another file.")
+            raise UsageError(
+                f"--index {wanted}: {why}", code="output-in-the-way", hint="Choose another file."
+            )
 
     def write(self, entries: Sequence[Entry]) -> Path | None:
         """Writes it; gives the file, or None where none was asked for by name and there is no
@@ -64,7 +66,9 @@ class Index:
             return None
         if why := in_the_way(path):
             if self._wanted is not None:
-                raise UsageError(f"--index {path}: {why}", hint="Choose another file.")
+                raise UsageError(
+                    f"--index {path}: {why}", code="output-in-the-way", hint="Choose another file."
+                )
             self.why_not = f"no index: {why}; --index FILE names another place"
             return None
         put_page(path, as_html(entries, path.parent), SEAL)

@@ -62,7 +62,9 @@ def facts_of(path: str) -> Facts | None:
         return None
     if several := packages_of(path):
         names = ", ".join(map(str, several))
-        raise UsageError(f"{path} holds {len(several)} packages", hint=f"Name one: {names}.")
+        raise UsageError(
+            f"{path} holds {len(several)} packages", code="choose-one", hint=f"Name one: {names}."
+        )
     server, package = find_package(path)
     known = map(read_facts, (package, *server.calls(package)))
     return next((facts for facts in known if facts is not None), None)
@@ -131,6 +133,7 @@ def _require_io_dtype(request: Request) -> None:
     if takes_integers(request, request.precision[0]):
         raise UsageError(
             f"--io-dtype {request.io_dtype}: no server says which real numbers integers stand for",
+            code="option-not-applicable",
             hint="Name the package that it serves, in the source's place: it says them.",
         )
 
@@ -215,6 +218,7 @@ def _against(facts: Facts, session: Session, place: str, *, probes: bool = True)
     if not any(facts.expected):
         raise UsageError(
             f"{facts.folder.name} holds no expected outputs: it was made without a check",
+            code="package-incomplete",
             hint="Name the model's source instead.",
         )
     cosine, largest = facts.gates["cosine"], facts.gates.get("max_abs")

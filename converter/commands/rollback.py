@@ -59,12 +59,20 @@ def rollback(place: str | Path, *, to: int | None = None, undo: bool = False) ->
         >>> modelyard.rollback("models/net", to=2)
     """
     if undo and to is not None:
-        raise UsageError("--undo and --to contradict each other", hint="Give one of them.")
+        raise UsageError(
+            "--undo and --to contradict each other",
+            code="option-conflict",
+            hint="Give one of them.",
+        )
     folder = local_path(place)
     if folder is None:
         return _in_store(str(place).rstrip("/"), to, undo)
     if not folder.is_dir():
-        raise UsageError(f"there is no model folder {folder}", hint="Name it: REPOSITORY/MODEL.")
+        raise UsageError(
+            f"there is no model folder {folder}",
+            code="file-not-found",
+            hint="Name it: REPOSITORY/MODEL.",
+        )
     done, text = _change(str(place), folder, to, undo)
     try:
         _replace(folder / done.file, text)
@@ -79,7 +87,9 @@ def _in_store(url: str, to: int | None, undo: bool) -> RolledBack:
     with StoreWriter(store, name) as writer, writer.turn(), tempfile.TemporaryDirectory() as made:
         folder = store.outline(name, Path(made))
         if not folder.is_dir():
-            raise UsageError(f"there is no model at {url}", hint="Name it: URL/MODEL.")
+            raise UsageError(
+                f"there is no model at {url}", code="file-not-found", hint="Name it: URL/MODEL."
+            )
         done, text = _change(url, folder, to, undo)
         store.write(f"{name}/{done.file}", text.encode())
     return done
@@ -96,13 +106,16 @@ def _change(place: str, folder: Path, to: int | None, undo: bool) -> tuple[Rolle
         if number is None:
             raise UsageError(
                 f"{place} has no version before the one that is served: it holds "
-                f"{', '.join(map(str, there)) or 'none'}"
+                f"{', '.join(map(str, there)) or 'none'}",
+                code="repository",
             )
     else:
         number = to
         if to not in there:
             raise UsageError(
-                f"{place} has no version {to}", hint=f"There are: {', '.join(map(str, there))}."
+                f"{place} has no version {to}",
+                code="repository",
+                hint=f"There are: {', '.join(map(str, there))}.",
             )
     file, text = server.serving(folder, number)
     with tempfile.TemporaryDirectory() as made:  # what it serves then, by its own reading
@@ -123,6 +136,7 @@ def _server_of(folder: Path, place: str) -> Server:
             return server  # type: ignore[no-any-return]
     raise UsageError(
         f"{place} is no model in a repository",
+        code="repository",
         hint=f"Servers with repositories: {', '.join(server.name for server in able)}.",
     )
 

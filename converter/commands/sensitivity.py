@@ -56,11 +56,13 @@ def _require_one(request: Request) -> None:
         raise UsageError(
             f"what layers cost is measured in one lower precision, not in "
             f"{', '.join(request.precision)}",
+            code="option-value",
             hint="Pass a lower one: --precision int8, int8-dynamic, int8-weights, fp16...",
         )
     if len(request.to) != 1:
         raise UsageError(
             f"what layers cost is measured for one target, not for {', '.join(request.to)}",
+            code="option-value",
             hint="Pass one --to: int8 is laid out as that target wants it.",
         )
 

@@ -116,10 +116,12 @@ def split(
     """
     listening = listener or Silent()
     if at is not None and find_smallest:
-        raise UsageError("where to cut is said twice: --at and --smallest")
+        raise UsageError("where to cut is said twice: --at and --smallest", code="option-conflict")
     asked = resolve({"source": source, **options})
     if asked.prepare == "graph":
-        raise UsageError("--prepare graph isn't for a model that is split")
+        raise UsageError(
+            "--prepare graph isn't for a model that is split", code="option-not-applicable"
+        )
     request = replace(
         asked, check=False, bench=False, serve=[], to=["onnx"], precision=["fp32"], dry_run=False
     )
@@ -144,6 +146,7 @@ def split(
                 raise UsageError(
                     f"{name} can't be cut by {most} tensor{'s' * (most != 1)} with at most "
                     f"{before:.0%} of the multiply-adds before it",
+                    code="option-value",
                     hint=f"Let more lead over: --most {most + 1}.",
                 )
             session = work.opened.session(parsed)
@@ -184,11 +187,13 @@ def _at(cuts: Cuts, tensor: str, most: int) -> Cut:
         near = get_close_matches(tensor, cuts.names, 3)
         raise UsageError(
             f"no tensor that is computed from the inputs, and no node, is called {tensor!r}",
+            code="unknown-name",
             hint=f"Did you mean {' or '.join(near)}?" if near else "Without --at, they are shown.",
         )
     hint = f"--most {len(leads)} allows that." if len(leads) > most else ""
     raise UsageError(
         f"at {tensor} the model can't be cut by {most}: {', '.join(leads)} lead over",
+        code="option-value",
         hint=hint or "An input, or what has no known shape, can't lead over.",
     )
 

@@ -146,7 +146,9 @@ def sweep(
     found = open_recipe(find_recipe(recipe), set, document) if isinstance(recipe, str) else recipe
     values = overruled(found.values, {**options, **({"overwrite": True} if again else {})})
     if "parts" in values:
-        raise UsageError(f"{found.where} has parts, and a sweep is of one model at a time")
+        raise UsageError(
+            f"{found.where} has parts, and a sweep is of one model at a time", code="sweep"
+        )
     asked: Sweep = values.pop("sweep", Sweep({}))
     more = read_axes(axes or {}, "the sweep", lambda own: own_fields(own, "the sweep", {}, Path()))
     asked = asked.beside(more, exclude)
@@ -198,7 +200,9 @@ def _held(out: Path) -> Iterator[None]:
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         hint = "Wait for it, or choose another --out."
-        raise UsageError(f"another sweep is writing to {out}", hint=hint) from error
+        raise UsageError(
+            f"another sweep is writing to {out}", code="output-busy", hint=hint
+        ) from error
     else:
         yield
     finally:
@@ -210,7 +214,7 @@ def _known(error: Exception) -> ModelyardError:
     if isinstance(error, ModelyardError):
         return error
     if isinstance(error, MemoryError):
-        return MachineError("the machine ran out of memory")
+        return MachineError("the machine ran out of memory", code="out-of-memory")
     return from_os_error(error, "working") if isinstance(error, OSError) else unforeseen(error)
 
 
@@ -240,9 +244,15 @@ class _Sweep:
         """
         hint = "Choose another --out."
         if self._out.exists() and not self._out.is_dir():
-            raise UsageError(f"the sweep's folder {self._out} is a file", hint=hint)
+            raise UsageError(
+                f"the sweep's folder {self._out} is a file", code="output-in-the-way", hint=hint
+            )
         if why := in_the_way(self._out / PAGE):
-            raise UsageError(f"the sweep's folder can't be {self._out}: {why}", hint=hint)
+            raise UsageError(
+                f"the sweep's folder can't be {self._out}: {why}",
+                code="output-in-the-way",
+                hint=hint,
+            )
         file = self._out / SWEEP
         if not os.path.lexists(file):
             return {}
@@ -252,7 +262,7 @@ class _Sweep:
             plain = text.replace(f'"seal": "{report.seal}"', '"seal": ""')
             if output_guard.seal_of(plain) == report.seal:
                 return {cell.name: cell for cell in report.cells}
-        raise UsageError(f"{file} isn't as a sweep left it", hint=hint)
+        raise UsageError(f"{file} isn't as a sweep left it", code="output-in-the-way", hint=hint)
 
     def tasks(self, again: bool) -> list[Task]:
         """What is to be carried out: the cells that can be, and that aren't there yet.
@@ -267,7 +277,9 @@ class _Sweep:
                       "out": str(self._out / cell.name)}  # fmt: skip
             try:
                 if "source" not in fields:
-                    raise UsageError("there is no source", hint="Add: source: net.py:Net")
+                    raise UsageError(
+                        "there is no source", code="option-missing", hint="Add: source: net.py:Net"
+                    )
                 task = Task(cell.name, fields, planned_part("", fields))
                 self._keys[cell.name] = _key(task.part, versions)
             except Exception as error:
@@ -279,6 +291,7 @@ class _Sweep:
         if taken:
             raise UsageError(
                 f"the sweep's folder {self._out} holds outputs of other options, files or versions",
+                code="output-in-the-way",
                 details=taken,
                 hint="Choose another --out, or pass --overwrite to replace them.",
             )

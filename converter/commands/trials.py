@@ -65,6 +65,7 @@ def package_facts(server: Server, folder: Path) -> Facts:
         raise UsageError(
             f"{folder.name} holds no samples and expected outputs: what is faster couldn't be told "
             "from what is wrong",
+            code="package-incomplete",
             hint="Convert the model with samples, and with the check.",
         )
     return facts

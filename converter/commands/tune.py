@@ -148,7 +148,9 @@ def tune(
         >>> modelyard.tune("build/net", p95=20, minutes=5)
     """
     if goal not in GOALS:
-        raise UsageError(f"--for {goal}: there is no such goal", hint=", ".join(GOALS))
+        raise UsageError(
+            f"--for {goal}: there is no such goal", code="unknown-name", hint=", ".join(GOALS)
+        )
     wanted = GOALS[goal]
     server, packages = _packages(path)
     sent = _files(server, packages, files) if files else ()
@@ -168,7 +170,9 @@ def require_optuna() -> None:
     """Raises DependencyError where Optuna isn't there."""
     if find_spec("optuna") is None:
         raise DependencyError(
-            "tune needs Optuna", hint=extras.pip_line([extras.in_range("optuna", _EXTRA)])
+            "tune needs Optuna",
+            code="package-missing",
+            hint=extras.pip_line([extras.in_range("optuna", _EXTRA)]),
         )
 
 
@@ -192,6 +196,7 @@ def _packages(path: str) -> tuple[Server, list[Path]]:
         names = ", ".join(str(folder) for _, folder in found)
         raise UsageError(
             f"{path} holds {len(found)} packages, of several servers or models",
+            code="choose-one",
             hint=f"Name one, or the folder of one server: {names}.",
         )
     return server, [folder for _, folder in sorted(facts, key=lambda x: x[0].precision != "fp32")]
@@ -201,7 +206,9 @@ def _knobs(server: Server, packages: Sequence[Path]) -> list[Knob]:
     """What can be turned of all of the packages."""
     first, *others = [server.knobs(folder) for folder in packages]
     if not first:
-        raise UsageError(f"{server.name}: tune knows no settings of its packages")
+        raise UsageError(
+            f"{server.name}: tune knows no settings of its packages", code="option-not-applicable"
+        )
     found = [Knob(PACKAGE, [p.name for p in packages], packages[0].name)] if others else []
     for knob in first:
         same = [item for knobs in others for item in knobs if item.name == knob.name]
@@ -227,12 +234,15 @@ def _files(server: Server, packages: Sequence[Path], folder: str) -> list[bytes]
     if any(server.files_at(package) is None for package in packages):
         raise UsageError(
             f"{packages[0].name} takes no files here",
+            code="option-not-applicable",
             hint="--prepare server makes packages that do; of which servers, docs/serving.md says.",
         )
     place = Path(folder)
     found = sorted(item for item in place.iterdir() if item.is_file()) if place.is_dir() else []
     if not found:
-        raise UsageError(f"--files {folder}: there are no files in such a folder")
+        raise UsageError(
+            f"--files {folder}: there are no files in such a folder", code="file-not-found"
+        )
     return [item.read_bytes() for item in found[:REQUESTS]]
 
 
@@ -242,7 +252,9 @@ def _tuned(made: Tuning, bench: Bench, place: Place, end: float, most: int | Non
     took = time.monotonic() - start
     goal, limit = made.goal, made.limit_ms
     if all(goal.of(point) is None for point in first.points):
-        raise UsageError(f"the server's {goal.what} can't be seen on this system")
+        raise UsageError(
+            f"the server's {goal.what} can't be seen on this system", code="option-not-applicable"
+        )
 
     def loss(trial: Trial) -> float | None:
         return goal.loss(trial, limit)

@@ -33,6 +33,7 @@ def refuse_links_out(folder: Path, *, copied: bool = False) -> None:
         raise ModelError(
             f"{folder.name or home.name} holds links that lead out of it"
             + " or to a folder" * copied,
+            code="path-outside",
             details=sorted(wrong),
             hint="Put what is meant in their place, if you trust whoever made the folder.",
         )

@@ -46,7 +46,9 @@ def reading(
     except (ModelyardError, ImportError):  # a package that is missing or damaged has its own words
         raise
     except MemoryError as error:
-        raise MachineError(f"reading {what}: the machine ran out of memory") from error
+        raise MachineError(
+            f"reading {what}: the machine ran out of memory", code="out-of-memory"
+        ) from error
     except RecursionError as error:
         raise kind(f"{what} is nested too deeply to be read", hint=hint) from error
     except Exception as error:

@@ -185,6 +185,7 @@ class StoreWriter:
             raise MachineError(
                 f"adding {self._model} to {self._store.url}: this process stood still, or didn't "
                 f"reach the store, for {LEASE / 2:g} s: another writer may have its turn",
+                code="process-ended",
                 hint="Run it again: nothing that a server loads was left.",
             )
 
@@ -219,7 +220,9 @@ class StoreWriter:
             for name, source in objects.items()
         }
         if odd := [name for name, size in sizes.items() if there.get(name) != size]:
-            raise MachineError(f"{self._store.url}: {', '.join(odd)} isn't as it was written")
+            raise MachineError(
+                f"{self._store.url}: {', '.join(odd)} isn't as it was written", code="write-failed"
+            )
 
     def _undo(self, note: Mapping[str, Any]) -> None:
         """Deletes what a writer added, unless it is whole."""

@@ -101,6 +101,7 @@ def bare_python(source: str) -> UsageError | None:
     more = f"It defines {', '.join(names)}: " if names else ""
     return UsageError(
         f"{path.name} is Python code: which class or function of it makes the model?",
+        code="choose-one",
         hint=f"{more}modelyard convert {shlex.quote(source)}:{names[0] if names else 'CLASS'} "
         "--weights FILE --input NAME:DIMxDIM",
     )
@@ -129,9 +130,11 @@ def missing(source: str) -> UsageError:
             return UsageError(
                 f"there is no {source} here, and models are read from local files and folders "
                 "alone",
+                code="file-not-found",
                 hint=f"{found} What modelyard fetches itself: modelyard zoo list.",
             )
     return UsageError(
         f"there is no {source}",
+        code="file-not-found",
         hint="Name a model's file or folder, FILE.py:CLASS, package.module:factory, or zoo:NAME.",
     )

@@ -50,6 +50,7 @@ def check_weights(graph: onnx_ir.Model) -> None:
     if changed:
         raise ModelError(
             "the file of the model's weights was changed since the model was read",
+            code="source-changed",
             details=sorted(set(changed)),
             hint="Run it again, and leave the file as it is meanwhile.",
         )
@@ -88,7 +89,9 @@ def read_sparse_data(path: Path, proto: onnx.ModelProto) -> None:
         try:
             onnx.external_data_helper.load_external_data_for_tensor(tensor, str(folder))
         except (OSError, ValueError, onnx.checker.ValidationError) as error:
-            raise ModelError(f"reading {path.name}: its external data can't be read") from error
+            raise ModelError(
+                f"reading {path.name}: its external data can't be read", code="model-damaged"
+            ) from error
 
 
 def _checked(path: Path, tensors: Sequence[onnx.TensorProto], linked: bool = False) -> Path:
@@ -115,6 +118,7 @@ def _checked(path: Path, tensors: Sequence[onnx.TensorProto], linked: bool = Fal
     if bad:
         raise ModelError(
             f"reading {path.name}: its external data can't be used",
+            code="model-damaged",
             details=[f"{_few(names)}: {wrong}" for wrong, names in bad.items()],
             hint="Its files of weights have to lie beside it, whole, as it names them.",
         )
@@ -217,21 +221,26 @@ def _parse(proto: onnx.ModelProto, content: mmap.mmap) -> None:
 def _not_onnx(path: Path, size: int) -> ModelError:
     found = looks_like(path)
     if found:
-        return ModelError(f"{path.name} is not an ONNX model: it looks like {found}")
+        return ModelError(
+            f"{path.name} is not an ONNX model: it looks like {found}", code="unknown-format"
+        )
     if size >= PROTOBUF_LIMIT:
         return ModelError(
             f"{path.name} can't be read: no protobuf is larger than 2 GiB, and it has {size} bytes",
+            code="model-too-large",
             hint="Export it with its weights in a file of their own (external data).",
         )
     outline = onnx_outline(path)
     if outline.is_cut_short:
         return ModelError(
             f"{path.name} is cut short: {size} bytes, at least {outline.missing} are missing",
+            code="model-damaged",
             hint="If it was downloaded or copied, do it again.",
         )
     what = "is damaged" if outline.is_onnx else "is not an ONNX model, or is cut short"
     return ModelError(
         f"{path.name} {what} ({size} bytes)",
+        code="model-damaged",
         hint="If it was downloaded or copied, compare its size with the original's.",
     )
 

@@ -33,6 +33,7 @@ def check_text(proto: onnx.ModelProto, name: str) -> None:
         more = [f"and {len(wrong) - _SHOWN} more"] if len(wrong) > _SHOWN else []
         raise ModelError(
             f"{name} holds names that are no text (UTF-8)",
+            code="model-invalid",
             details=[*list(wrong)[:_SHOWN], *more],
             hint="If it was downloaded or copied, do that again; else export it with other names.",
         )

@@ -34,7 +34,10 @@ def check_size(proto: onnx.ModelProto, name: str) -> None:
     """
     nodes = list(all_nodes(proto.graph.node))
     if len(nodes) > MOST_NODES:
-        raise ModelError(f"{name} has {len(nodes):,} nodes, and at most {MOST_NODES:,} are taken")
+        raise ModelError(
+            f"{name} has {len(nodes):,} nodes, and at most {MOST_NODES:,} are taken",
+            code="model-too-large",
+        )
     _require_few_weights(len(proto.graph.initializer) + _constants(nodes), name)
     if proto.functions:
         _check_functions(proto, name)
@@ -45,6 +48,7 @@ def _require_few_weights(count: int, name: str) -> None:
         raise ModelError(
             f"{name} has {count:,} initializers and Constants, and at most {MOST_WEIGHTS:,} are "
             "taken: ONNX Runtime takes four times as long for twice as many",
+            code="model-too-large",
             hint="Export it with fewer: one initializer for those that are alike, as onnxslim "
             "leaves it, and one stacked tensor for weights that many parts have.",
         )
@@ -71,6 +75,7 @@ def _check_functions(proto: onnx.ModelProto, name: str) -> None:
     except CircleError as error:
         raise ModelError(
             f"{name}: functions call themselves: {' -> '.join(key[1] for key in error.args)}",
+            code="model-invalid",
             hint="No function of an ONNX file may. What wrote it left it broken.",
         ) from error
     count, depth = nodes[_MAIN]
@@ -79,6 +84,7 @@ def _check_functions(proto: onnx.ModelProto, name: str) -> None:
             f"{name}: its {len(proto.functions)} functions come to {count:,} nodes and "
             f"{content[_MAIN][0]:,} bytes, {depth} calls deep, when all calls are written out; at "
             f"most {MOST_NODES:,} nodes, {MOST_BYTES:,} bytes and {DEEPEST} calls are taken",
+            code="model-too-large",
             hint="Export it without functions, or with fewer calls of them.",
         )
     _require_few_weights(len(proto.graph.initializer) + constants[_MAIN][0], name)

@@ -95,7 +95,9 @@ def parse_inputs(texts: Iterable[str]) -> tuple[InputSpec, ...]:
     names = [spec.name for spec in specs]
     for name in names:
         if names.count(name) > 1:
-            raise UsageError(f"--input {name} is given {names.count(name)} times")
+            raise UsageError(
+                f"--input {name} is given {names.count(name)} times", code="option-conflict"
+            )
     firsts = [str(spec.shape[0]) for spec in specs if spec.shape]
     batch = {dim: BATCH for dim in firsts if BATCH_LIKE.fullmatch(dim)}
     return tuple(
@@ -157,4 +159,6 @@ def _dimension(text: str, part: str) -> int | str:
 
 
 def _wrong(text: str, why: str, hint: str = "") -> UsageError:
-    return UsageError(f"--input {text}: {why}", hint=f"{hint} It is {_FORM}.".strip())
+    return UsageError(
+        f"--input {text}: {why}", code="option-value", hint=f"{hint} It is {_FORM}.".strip()
+    )

@@ -33,7 +33,8 @@ class Budget:
         if self._values > MOST_VALUES or self._characters > MOST_BYTES:
             raise UsageError(
                 f"{where} comes to more than {MOST_VALUES:,} values, or {MOST_BYTES:,} bytes, "
-                "with its variables and what it extends"
+                "with its variables and what it extends",
+                code="recipe-variables",
             )
 
 
@@ -69,7 +70,10 @@ class Variables:
             UsageError: They aren't a mapping of names.
         """
         if not isinstance(values, dict):
-            raise UsageError(f"{where} has vars: {values!r}; they are a mapping: {{name: value}}")
+            raise UsageError(
+                f"{where} has vars: {values!r}; they are a mapping: {{name: value}}",
+                code="recipe-variables",
+            )
         require_names(values, f"{where} has the variable")
         for name, value in values.items():
             self.known |= {name, *_names_in(value)}
@@ -95,6 +99,7 @@ class Variables:
         if self.missing:
             raise UsageError(
                 "a recipe has variables without a value",
+                code="recipe-variables",
                 details=[f"{where}: ${{{name}}}" for name, where in self.missing.items()],
                 hint=f"Give it by --set {next(iter(self.missing))}=VALUE, or declare it: "
                 f"vars: {{{next(iter(self.missing))}: VALUE}}. {self._there_are()}\n"
@@ -129,7 +134,8 @@ class Variables:
         if text is None:
             raise UsageError(
                 f"{where} has {found[0]} within a text, and it is {type(value).__name__}: "
-                "only text and numbers can stand there"
+                "only text and numbers can stand there",
+                code="recipe-variables",
             )
         return text
 
@@ -139,6 +145,7 @@ class Variables:
         if not (found[0].endswith("}") and _NAME.fullmatch(name)):
             raise UsageError(
                 f"{where} has {found[0]!r}, which is no variable: they are written ${{name}}",
+                code="recipe-variables",
                 hint="$${ stands for ${ where no variable is meant.",
             )
         self.known.add(name)
@@ -154,7 +161,10 @@ class Variables:
     def _declaration(self, name: str) -> tuple[Any, str | None]:
         if name in self._filling or len(self._filling) > _DEEPEST:
             names = " -> ".join([*self._filling, name])
-            raise UsageError(f"variables name each other in a circle, or too deeply: {names}")
+            raise UsageError(
+                f"variables name each other in a circle, or too deeply: {names}",
+                code="recipe-variables",
+            )
         value, text, where = self._declared[name]
         self._filling.append(name)
         is_text = isinstance(value, str)
@@ -176,7 +186,8 @@ def require_names(names: Iterable[Any], where: str) -> None:
     for name in names:
         if not (isinstance(name, str) and _NAME.fullmatch(name)):
             raise UsageError(
-                f"{where} {name!r}: names are letters, digits, '_', '-' and '.', a letter first"
+                f"{where} {name!r}: names are letters, digits, '_', '-' and '.', a letter first",
+                code="recipe-variables",
             )
 
 

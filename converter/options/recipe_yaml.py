@@ -62,6 +62,7 @@ class YamlFile:
         if not isinstance(made, dict) or not all(isinstance(key, str) for key in made):
             raise UsageError(
                 f"{self.where(number)} isn't a list of 'key: value' lines",
+                code="recipe-invalid",
                 hint="Its first line could be: source: net.py:Net",
             )
         return made
@@ -99,12 +100,13 @@ def _text(path: Path, what: str) -> str:
     if path.stat().st_size > MOST_BYTES:
         raise UsageError(
             f"{what} has more than {MOST_BYTES:,} bytes, and is none",
+            code="recipe-invalid",
             hint="Give a model as the source, and what is long in files that a recipe names.",
         )
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise UsageError(f"{what} isn't YAML: {one_line(error)}") from error
+        raise UsageError(f"{what} isn't YAML: {one_line(error)}", code="recipe-invalid") from error
 
 
 class _Loader(yaml.SafeLoader):
@@ -133,7 +135,9 @@ def _composed(text: str, what: str) -> list[yaml.Node]:
     except yaml.YAMLError as error:
         where = f"{what}, document {len(found) + 1}," if found else what
         hint = "Within {...} and [...], ${name} needs quotes." if "${" in text else ""
-        raise UsageError(f"{where} isn't YAML: {one_line(error)}", hint=hint) from error
+        raise UsageError(
+            f"{where} isn't YAML: {one_line(error)}", code="recipe-invalid", hint=hint
+        ) from error
     finally:
         loader.dispose()
     return found
@@ -143,7 +147,7 @@ def _constructed(node: yaml.Node, where: str) -> Any:
     try:
         return yaml.SafeLoader("").construct_document(node)
     except yaml.YAMLError as error:
-        raise UsageError(f"{where} isn't YAML: {one_line(error)}") from error
+        raise UsageError(f"{where} isn't YAML: {one_line(error)}", code="recipe-invalid") from error
 
 
 def _is_empty(node: yaml.Node) -> bool:

@@ -89,7 +89,7 @@ def sections() -> tuple[type[Request], ...]:
             continue
         wrong = _misfit(kind, known)
         if wrong and plugins.is_ours(entry):
-            raise DependencyError(wrong)
+            raise DependencyError(wrong, code="package-missing")
         if wrong:
             plugins.set_aside("options", entry, wrong)
             continue

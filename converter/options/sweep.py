@@ -95,16 +95,22 @@ class Sweep:
             UsageError: There are none or more than :data:`MOST`, or two axes say the same.
         """
         if not self.axes:
-            raise UsageError(f"{where} sweeps nothing", hint="As in: sweep: {to: [onnx, tflite]}")
+            raise UsageError(
+                f"{where} sweeps nothing", code="sweep", hint="As in: sweep: {to: [onnx, tflite]}"
+            )
         if (count := math.prod(map(len, self.axes.values()))) > MOST:
-            raise UsageError(f"{where} has {count:,} combinations, of at most {MOST:,}")
+            raise UsageError(
+                f"{where} has {count:,} combinations, of at most {MOST:,}", code="sweep"
+            )
         if unknown := {axis for item in self.exclude for axis in item} - self.axes.keys():
-            raise UsageError(f"{where}: exclude names {', '.join(unknown)}, which isn't swept")
+            raise UsageError(
+                f"{where}: exclude names {', '.join(unknown)}, which isn't swept", code="sweep"
+            )
         combinations = (dict(zip(self.axes, chosen, strict=True))
                         for chosen in product(*self.axes.values()))  # fmt: skip
         cells = [_cell(chosen, where) for chosen in combinations if not self._excludes(chosen)]
         if not cells:
-            raise UsageError(f"{where}: every combination is excluded")
+            raise UsageError(f"{where}: every combination is excluded", code="sweep")
         return list(_apart(cells))
 
     def _excludes(self, chosen: Mapping[str, Choice]) -> bool:
@@ -121,16 +127,18 @@ def read_sweep(written: Any, where: str, read: Read) -> Sweep:
     if not isinstance(written, Mapping):
         raise UsageError(
             f"{where} has a sweep that is no mapping of options to lists",
+            code="sweep",
             hint="For example: sweep: {to: [onnx, tflite], precision: [fp32, int8]}",
         )
     want, excluded = written.get("want", ""), written.get("exclude", [])
     if not isinstance(excluded, list) or not all(isinstance(i, Mapping) and i for i in excluded):
         raise UsageError(
             f"{where}: exclude is no list of combinations",
+            code="sweep",
             hint="For example: exclude: [{to: tflite, precision: int8}]",
         )
     if not isinstance(want, str):
-        raise UsageError(f"{where}: want is text, as p95<20ms size<10MB")
+        raise UsageError(f"{where}: want is text, as p95<20ms size<10MB", code="sweep")
     axes = {key: value for key, value in written.items() if key not in ("exclude", "want")}
     return Sweep(read_axes(axes, where, read), [_excluded(item) for item in excluded], want)
 
@@ -141,11 +149,12 @@ def read_axes(written: Mapping[Any, Any], where: str, read: Read) -> dict[str, l
     for key, values in written.items():
         axis = str(key)
         if not isinstance(values, list) or not values:
-            raise UsageError(f"{where}, sweep: {axis} is no list of values")
+            raise UsageError(f"{where}, sweep: {axis} is no list of values", code="sweep")
         is_option = axis.removeprefix("--").replace("_", "-") in {*spellings(), *_NOT_SWEPT}
         if not is_option and not all(isinstance(item, Mapping) and item for item in values):
             raise UsageError(
                 f"{where}, sweep: {axis} is no option",
+                code="sweep",
                 hint="Another name needs values that are mappings of options, as in "
                 "model: [{source: a.onnx}, {source: b.onnx}].",
             )
@@ -157,7 +166,9 @@ def read_axes(written: Mapping[Any, Any], where: str, read: Read) -> dict[str, l
 def _choice(options: Mapping[Any, Any], value: Any, where: str, read: Read) -> Choice:
     named = {str(key): item for key, item in options.items()}
     if wrong := [key for key in named if field_of(key)[0] in _NOT_SWEPT]:
-        raise UsageError(f"{where}, sweep: {wrong[0]} is of the whole run, and can't be swept")
+        raise UsageError(
+            f"{where}, sweep: {wrong[0]} is of the whole run, and can't be swept", code="sweep"
+        )
     return Choice(_text(value), read(named))
 
 
@@ -171,7 +182,11 @@ def axes_from(texts: Sequence[str]) -> dict[str, list[Any]]:
     for text in texts:
         axis, equals, values = text.partition("=")
         if not equals or not axis or not values:
-            raise UsageError(f"{text!r} isn't OPTION=VALUE,VALUE", hint="As in: to=onnx,tflite")
+            raise UsageError(
+                f"{text!r} isn't OPTION=VALUE,VALUE",
+                code="option-value",
+                hint="As in: to=onnx,tflite",
+            )
         parts = values.split(";" if ";" in values else ",")
         found[axis] = [plain_scalar(part.strip()) for part in parts]
     return found
@@ -183,7 +198,9 @@ def excluded_from(texts: Sequence[str]) -> list[dict[str, Any]]:
     for text in texts:
         pairs = [part.partition("=") for part in text.split(",")]
         if not all(name and equals for name, equals, _ in pairs):
-            raise UsageError(f"--exclude {text}: it isn't OPTION=VALUE,OPTION=VALUE")
+            raise UsageError(
+                f"--exclude {text}: it isn't OPTION=VALUE,OPTION=VALUE", code="option-value"
+            )
         found.append({name: plain_scalar(value) for name, _, value in pairs})
     return found
 
@@ -196,7 +213,9 @@ def _cell(chosen: Mapping[str, Choice], where: str) -> Cell:
     fields: dict[str, Any] = {}
     for choice in chosen.values():
         if twice := fields.keys() & choice.fields.keys():
-            raise UsageError(f"{where}, sweep: two axes say {', '.join(sorted(twice))}")
+            raise UsageError(
+                f"{where}, sweep: two axes say {', '.join(sorted(twice))}", code="sweep"
+            )
         fields |= choice.fields
     names = [f"{axis}-{choice.text}" if _is_bare(choice.text) else choice.text
              for axis, choice in chosen.items()]  # fmt: skip

@@ -63,6 +63,7 @@ def require_trusted(recipe: Recipe) -> None:
         command = "sweep" if "sweep" in recipe.values else "run"
         raise UsageError(
             f"{recipe.where} names what would run with your rights",
+            code="untrusted-code",
             details=named,
             hint=f"If you trust it: modelyard {command} {recipe.path} --trust-recipe\n"
             "--dry-run prints its plan and runs nothing.",

@@ -87,7 +87,9 @@ def _require_states(prepare: Sequence[Prepare], model: Model) -> None:
     if states and not any(isinstance(item, Sound) for item in prepare):
         wrong.append("prepare (state): it goes from window to window of a sound, and none is there")
     if wrong:
-        raise UsageError("what is prepared and answered isn't right", details=wrong)
+        raise UsageError(
+            "what is prepared and answered isn't right", code="preparation", details=wrong
+        )
 
 
 def _zoo_places(request: Request) -> list[str]:

@@ -98,6 +98,7 @@ class Found:
         if weights and "weights" not in given and self._is_source(source):
             raise UsageError(
                 f"{self.title} was made of {source} with --weights {weights}, and none are given",
+                code="option-missing",
                 hint=f"Add --weights PATH/{weights}.",
             )
 
@@ -139,12 +140,14 @@ def artifacts_of(
     if not found:
         raise UsageError(
             f"{path} holds no artifact" + " of that target and precision" * bool(listed),
+            code="not-an-artifact",
             hint=f"It holds: {names}." if listed else "Its run missed a gate, or was cut short.",
         )
     gone = [item.title for item in found if not item.path.exists()]
     if gone:
         raise UsageError(
             f"{path} names {', '.join(gone)} in its manifest, which isn't there",
+            code="package-incomplete",
             hint="Convert the model again.",
         )
     return found
@@ -224,7 +227,9 @@ def find_artifact(path: str) -> Found:
         return Found(Path(path))
     if len(found) > 1:
         parts = ", ".join(str(item.path.parent) for item in found)
-        raise UsageError(f"{path} holds {len(found)} artifacts", hint=f"Name one: {parts}.")
+        raise UsageError(
+            f"{path} holds {len(found)} artifacts", code="choose-one", hint=f"Name one: {parts}."
+        )
     return found[0]
 
 

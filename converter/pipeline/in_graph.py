@@ -281,6 +281,7 @@ def _require_decodable(known: InGraph, request: Request, targets: Sequence[str])
     if why:
         raise UsageError(
             f"--ort-extensions: {why}",
+            code="prepare-graph",
             hint="Leave it out: stages outside of the graph decode files.",
         )
 
@@ -308,6 +309,7 @@ def _require_something(declared: Declaration) -> None:
     )  # fmt: skip
     raise UsageError(
         f"--prepare graph: {what}",
+        code="prepare-graph",
         hint="Write prepare: {kind: picture, ...} or answer: in a recipe, or give --image-mean "
         "and --image-std; what is prepared outside of the graph needs no --prepare graph.",
     )

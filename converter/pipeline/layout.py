@@ -138,6 +138,7 @@ def change_layout(model: Model, layout: str) -> Changes:
         raise UsageError(
             f"--layout {layout}: none of the inputs is known to be an image: "
             + ", ".join(f"{spec.name} {spec.describe()}" for spec in model.inputs),
+            code="option-not-applicable",
             details=[
                 "looked for: an input of 4 or 5 axes that the source says the layout of",
                 "looked for: one that leads to a convolution or a pooling through operators "

@@ -50,6 +50,7 @@ def find_living(request: Request) -> tuple[Parser, Identity]:
     if request.python:
         raise UsageError(
             "python= is for files: a live model runs in the process that it is in",
+            code="python-argument",
             hint="Leave it out, or save the model and convert the file.",
         )
     for name in plugins.working("parsers"):
@@ -67,5 +68,6 @@ def find_living(request: Request) -> tuple[Parser, Identity]:
         f"a {kind} is no model that can be read"
         if not isinstance(value, type)
         else f"{value.__module__}.{value.__qualname__} is a class, not a model made of it",
+        code="python-argument",
         hint=f"A source is {one_of(['a path or a name (str, Path)', *lives])}.",
     )

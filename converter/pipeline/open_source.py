@@ -153,6 +153,7 @@ class OpenSource:
             raise UsageError(
                 f"the samples are texts, and a source of the format {self._parser.name} has no "
                 "tokenizer to make tokens of them",
+                code="tokenizer",
                 hint="Give the model's own inputs as .npz.",
             )
         key = digest_of([texts, pairs, length, fixed])

@@ -40,6 +40,7 @@ def _require_border(emitter: Emitter, precision: str, request: Request) -> None:
     if dtype != "float32" and not able:
         raise UsageError(
             f"--io-dtype {dtype}: {emitter.name} takes and gives none",
+            code="option-not-applicable",
             hint=f"Leave it out, or convert to {emitter.name} apart.",
         )
 

@@ -136,6 +136,7 @@ def load(kind: str, name: str) -> Any:
     if name not in found:
         raise UsageError(
             f"there is no {spoken(kind)} {name!r}",
+            code="unknown-name",
             hint=f"There are: {', '.join(found) or 'none'}.",
         )
     entry = found[name]
@@ -147,6 +148,7 @@ def load(kind: str, name: str) -> Any:
         made = set_aside(kind, entry, error)
         raise DependencyError(
             f"the {spoken(kind)} {name!r} of {made.package} can't be loaded: {made.error}",
+            code="plugin-broken",
             hint=f"Mend it, or uninstall it: pip uninstall {made.package}",
         ) from error
 
@@ -162,6 +164,7 @@ def _made(kind: str, entry: EntryPoint) -> Any:
         name = entry.name
         raise DependencyError(
             f"the {spoken(kind)} {name!r} needs the package {error.name or error}",
+            code="package-missing",
             hint=install_line(name) if name in extras() else "See what is there: modelyard doctor",
         ) from error
     except AttributeError as error:  # of a package that another has left half of

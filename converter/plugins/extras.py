@@ -111,6 +111,7 @@ def damaged(error: Exception) -> DependencyError | None:
         if name.removesuffix("-gpu").replace("-", "_") == module:
             return DependencyError(
                 f"{needed.name} isn't there, or is damaged: {error}",
+                code="package-missing",
                 hint=f"{pip_line(['--force-reinstall', '--no-deps', in_range(name)])}\n"
                 "What is wrong: modelyard doctor",
             )

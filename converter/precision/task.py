@@ -329,6 +329,7 @@ class Task:
             if not names:
                 raise UsageError(
                     f"--keep-float {pattern} names no node of the model",
+                    code="unknown-name",
                     hint="Patterns are compared with operators, which modelyard inspect shows, and "
                     "node names, which modelyard sensitivity does.",
                 )

@@ -116,7 +116,9 @@ def flow_of(
     idle = set(parts) - {step.part for step in steps} if not problems else ()
     problems += (f"the part {name} is of no step" for name in sorted(idle))
     if problems:
-        raise UsageError(f"{where} has a flow that isn't right", details=problems)
+        raise UsageError(
+            f"{where} has a flow that isn't right", code="recipe-parts", details=problems
+        )
     return tuple(steps)
 
 

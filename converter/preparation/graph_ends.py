@@ -49,5 +49,6 @@ def refused(why: str) -> UsageError:
     """What operators can't do."""
     return UsageError(
         f"--prepare graph: {why}",
+        code="prepare-graph",
         hint="Leave --prepare graph out: stages outside of the graph do it.",
     )

@@ -75,7 +75,9 @@ class Joins:
             for text in self._wrong(step)
         ]
         if problems:
-            raise UsageError("the flow joins parts that don't fit", details=problems)
+            raise UsageError(
+                "the flow joins parts that don't fit", code="recipe-parts", details=problems
+            )
 
     def _ends(self, part: str) -> Ends:
         return self._known.get(part, Ends())

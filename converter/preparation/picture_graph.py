@@ -74,6 +74,7 @@ def require_expressible(picture: Picture) -> None:
     if problem:
         raise UsageError(
             f"--prepare graph: {problem}",
+            code="prepare-graph",
             hint="Leave --prepare graph out: stages outside of the graph do it.",
         )
 

@@ -40,6 +40,7 @@ def put_spectrum(model: Model, sound: Sound, spec: TensorSpec) -> None:
     if sound.length is None:
         raise UsageError(
             "--prepare graph: a spectrum in the graph is of windows, and these have no length",
+            code="prepare-graph",
             hint="Declare it: prepare: {kind: sound, length: SAMPLES, ...}.",
         )
     value = next(item for item in model.graph.graph.inputs if item.name == spec.name)

@@ -123,7 +123,9 @@ class Emitter(ABC):
         if precision not in self.precisions:
             has = f"it has {', '.join(self.precisions)}", "Ask for one of those."
             why, hint = self.lacks.get(precision, has)
-            raise UsageError(f"{self.name} has no {precision}: {why}", hint=hint)
+            raise UsageError(
+                f"{self.name} has no {precision}: {why}", code="precision-unavailable", hint=hint
+            )
 
     def int8(self, request: Request) -> Scheme | None:
         """Its int8 for a request: :attr:`scheme`, where no option chooses another."""

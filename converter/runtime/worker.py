@@ -170,7 +170,7 @@ class Worker:
             InternalError: A bug of ours in it.
         """
         if self._handed_on:
-            raise MachineError("the process was ended")
+            raise MachineError("the process was ended", code="process-ended")
         try:
             answer = self._child.call(method, **params)
         except ChildError as error:
@@ -198,7 +198,9 @@ class Worker:
         if error.kind == "dependency":
             return DependencyError(error.message, details=details, hint=self._install_line(error))
         if error.kind == "untrusted":
-            return ModelError(error.message, details=details, hint=self._trusting)
+            return ModelError(
+                error.message, code="untrusted-code", details=details, hint=self._trusting
+            )
         if error.kind == "unsupported":
             items = [Unsupported("", self._exporter, reason) for reason in details]
             return UnsupportedError(error.message, items)
@@ -207,7 +209,9 @@ class Worker:
             return ModelError(error.message, details=details or list(last))
         if error.kind == "broken":
             return ModelError(
-                f"{self._source} can't be read: {shortened(error.message)}", hint=AGAIN
+                f"{self._source} can't be read: {shortened(error.message)}",
+                code="model-damaged",
+                hint=AGAIN,
             )
         if error.kind == "machine":
             return MachineError(f"reading {self._source}: {error.message}")

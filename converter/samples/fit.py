@@ -156,7 +156,9 @@ def lay_out(
     if not problems:
         problems.extend(_check_counts(parts))
     if problems:
-        raise UsageError(f"{where} doesn't fit the model's inputs", details=problems)
+        raise UsageError(
+            f"{where} doesn't fit the model's inputs", code="samples-mismatch", details=problems
+        )
     counted = [part for part in parts.values() if part.count is not None]
     count = counted[0].count or 0 if counted else 1
     step = max((part.step for part in counted), default=1)
@@ -212,6 +214,7 @@ def _check_finite(array: Array, spec: TensorSpec, where: str) -> None:
         raise UsageError(
             f"{where}: the input {spec.name!r} holds {'NaN' if np.isnan(value) else value} at "
             f"{place}{',' * bool(unanswered)}{unanswered}",
+            code="not-finite",
             hint="Take that sample out, or repair it.",
         )
 
@@ -234,10 +237,11 @@ def _label_name(
     if labels == "none":
         return None
     if labels in names:
-        raise UsageError(f"--labels {labels}: that is an input of the model")
+        raise UsageError(f"--labels {labels}: that is an input of the model", code="labels")
     if labels not in headers:
         raise UsageError(
             f"--labels {labels}: {where} holds no such array",
+            code="labels",
             details=[f"it holds {', '.join(filter(None, headers)) or 'one without a name'}"],
         )
     return labels
@@ -263,6 +267,7 @@ def _match_names(
         details.append(f"not an input: {_few(extra)}")
     raise UsageError(
         f"{where}: its arrays are not named as the model's inputs",
+        code="samples-mismatch",
         details=details,
         hint="Name each array after its input, as in "
         f"np.savez(file, {', '.join(f'{n}=...' if n.isidentifier() else '...' for n in names)}); "
@@ -327,6 +332,7 @@ def _label_part(header: Header, count: int, step: int, where: str) -> Part:
     if header.dtype.hasobject:
         raise UsageError(
             f"{where}: its labels are pickled objects, which are not read",
+            code="labels",
             hint="Save them as numbers or as text.",
         )
     rows = header.shape[0] if header.shape else None
@@ -338,5 +344,6 @@ def _label_part(header: Header, count: int, step: int, where: str) -> Part:
         return Part()
     raise UsageError(
         f"{where} holds {count * step} samples, and labels of shape {list(header.shape)}",
+        code="labels",
         hint="Give one label a sample.",
     )

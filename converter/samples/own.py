@@ -67,7 +67,8 @@ class OwnSamples(Samples):
         if missing := [spec.name for spec in self.inputs if spec.name not in feeds]:
             raise UsageError(
                 f"{file.name}: what prepares it gives {', '.join(feeds)}, and not "
-                f"{', '.join(missing)}, which the model takes"
+                f"{', '.join(missing)}, which the model takes",
+                code="preparation",
             )
         return feeds, seen
 
@@ -85,13 +86,15 @@ class OwnSamples(Samples):
         if spec.shape is not None and array.ndim != len(spec.shape):
             raise UsageError(
                 f"{file.name}: what prepares it gives {spec.name} as {array.dtype}"
-                f"{list(array.shape)}, and the model takes {spec.describe()}"
+                f"{list(array.shape)}, and the model takes {spec.describe()}",
+                code="preparation",
             )
         same = np.can_cast(array.dtype, np.dtype(spec.dtype), "same_kind")
         if spec.dtype != "string" and not same:
             raise UsageError(
                 f"{file.name}: what prepares it gives {spec.name} as {array.dtype}, and the model "
-                f"takes {spec.dtype}"
+                f"takes {spec.dtype}",
+                code="preparation",
             )
         return finish(array, spec, file.name)
 

@@ -146,6 +146,7 @@ def _declared(inputs: tuple[TensorSpec, ...], request: Request) -> list[Any]:
     if not any(item.get("kind") == "sound" for item in written):
         raise UsageError(
             "the samples are sounds, and nothing says how a sound becomes the model's input",
+            code="preparation",
             hint="Say it in a recipe: prepare: {kind: sound, input: NAME, rate: 16000}; see "
             "docs/prepare.md.",
         )
@@ -156,6 +157,7 @@ def _declared(inputs: tuple[TensorSpec, ...], request: Request) -> list[Any]:
     if missing := [spec.name for spec in inputs if spec.name not in fed]:
         raise UsageError(
             f"the sound that is declared leaves {', '.join(missing)} without a value",
+            code="preparation",
             hint="Declare it too: {kind: constant, input: NAME, shape: [...], value: 0}.",
         )
     return found

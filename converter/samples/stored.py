@@ -52,7 +52,7 @@ class StoredArrays:
         with reading(where, UsageError, _AGAIN):
             self._places = dict(_places(file))
         if not self._places:
-            raise UsageError(f"{where} holds no arrays")
+            raise UsageError(f"{where} holds no arrays", code="samples-missing")
 
     @property
     def headers(self) -> Mapping[str, Header]:
@@ -113,7 +113,8 @@ def _require_readable(place: _Place, sample: tuple[int, ...]) -> None:
     if size > LARGEST:
         raise UsageError(
             f"{place.member or place.file.name}: one sample has {size:,} bytes, and at most "
-            f"{LARGEST:,} are taken"
+            f"{LARGEST:,} are taken",
+            code="samples-unreadable",
         )
 
 
@@ -128,6 +129,7 @@ def _whole(opened: _Opened) -> Array:
         raise UsageError(
             f"{place.member} in {place.file.name} has to be read whole, since its samples don't "
             f"follow each other: {size:,} bytes, and at most {LARGEST:,} are taken",
+            code="samples-unreadable",
             hint="Save it in C order with samples first (np.ascontiguousarray), or as .npy.",
         )
     with opened.stream() as stream:

@@ -66,10 +66,11 @@ class TextSamples(Samples):
         self.inputs, self.label_names = inputs, label_names
         rows = _rows(file)[:limit]
         if not rows:
-            raise UsageError(f"{file.name} holds no samples")
+            raise UsageError(f"{file.name} holds no samples", code="samples-missing")
         if tokenize is None:
             raise UsageError(
                 f"{file.name} holds texts, and the source has no tokenizer to make tokens of them",
+                code="tokenizer",
                 hint="Texts go with a Hugging Face folder that holds its tokenizer's files; for "
                 "any other source, give the model's own inputs as .npz.",
             )
@@ -88,6 +89,7 @@ class TextSamples(Samples):
         if lacking:
             raise UsageError(
                 f"the tokenizer gives no {', '.join(lacking)} for the texts of {file.name}",
+                code="tokenizer",
                 details=[f"it gives {', '.join(given)}"],
                 hint="Give the model's own inputs as .npz.",
             )
@@ -130,6 +132,7 @@ def _rows(file: Path) -> list[tuple[int, dict[str, str]]]:
                 raise UsageError(
                     f"{file.name}, line {reader.line_num}: expected {len(header)} columns, found "
                     f"{len(cells)}",
+                    code="samples-unreadable",
                     hint="A text that holds a comma stands in double quotes.",
                 )
             if cells:
@@ -150,6 +153,7 @@ def _labels(
     if column not in header:
         raise UsageError(
             f"--labels {column}: {file.name} has no such column",
+            code="labels",
             details=[f"it has {', '.join(header)}"],
         )
     found = [parse_label(row[column], names) for _, row in rows]
@@ -164,6 +168,7 @@ def _length(inputs: Sequence[TensorSpec], sizes: Mapping[str, int]) -> tuple[int
             raise UsageError(
                 f"texts feed inputs of [batch, sequence], a text at a time, and {spec.name} is "
                 f"{spec.describe()}",
+                code="samples-mismatch",
                 hint="Give the model's own inputs as .npz.",
             )
     last = (inputs[0].shape or (None,))[-1]

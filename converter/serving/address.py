@@ -56,6 +56,7 @@ def parse(url: str, protocol: str | None = None) -> Address:
     if parts.scheme not in _PORTS or not parts.hostname:
         raise UsageError(
             f"--server {url}: no address of a server",
+            code="option-value",
             hint="http://HOST:PORT, grpc://HOST:PORT/MODEL; for plain JSON http://HOST:PORT/PATH.",
         )
     secure, path = parts.scheme.endswith("s"), parts.path.rstrip("/")

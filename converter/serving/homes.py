@@ -45,11 +45,14 @@ class Home(ABC):
         if offline:
             raise DependencyError(
                 f"{missing.what} isn't here, and --offline fetches nothing",
+                code="offline",
                 hint=f"Without --offline, it is downloaded once ({size}).",
             )
         if not agree(missing):
             raise DependencyError(
-                f"{missing.what} isn't here", hint=f"--yes downloads it once ({size})."
+                f"{missing.what} isn't here",
+                code="offline",
+                hint=f"--yes downloads it once ({size}).",
             )
 
     @abstractmethod
@@ -128,11 +131,14 @@ def choose(server: Server, folder: Path, container: bool, image: str | None) -> 
             if own is None or not containers.program():
                 raise
     if own is None:
-        raise UsageError(f"no container of {server.name} runs {folder.name} as it is")
+        raise UsageError(
+            f"no container of {server.name} runs {folder.name} as it is", code="server-cannot-serve"
+        )
     own = replace(own, image=image or own.image)
     if not own.image:
         raise UsageError(
             f"it isn't known which container of {server.name} runs {folder.name}",
+            code="option-missing",
             hint="Name it with --image; README.md in the package says what it has to have.",
         )
     return InContainer(server, own)

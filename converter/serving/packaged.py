@@ -82,6 +82,7 @@ def read_facts(folder: Path) -> Facts | None:
     if "flow" in facts:
         raise UsageError(
             f"{folder.name} is a flow, which takes files, and check and bench send arrays",
+            code="option-not-applicable",
             hint=f"Its own test sends files: python {folder / 'selftest.py'} --url URL",
         )
     try:
@@ -90,6 +91,7 @@ def read_facts(folder: Path) -> Facts | None:
             raise UsageError(
                 f"{folder.name} keeps states over sequences of requests, and check and bench send "
                 "each request alone",
+                code="option-not-applicable",
                 hint=f"Its own test sends sequences: python {folder / 'selftest.py'} --url URL",
             )
         pairs = [_sample(folder, item) for item in facts["samples"]]
@@ -101,9 +103,15 @@ def read_facts(folder: Path) -> Facts | None:
             tuple(expected for _, expected in pairs),
         )  # fmt: skip
     except (KeyError, TypeError, ValueError, OSError) as error:
-        raise ModelError(f"{folder.name}/{FACTS} isn't as it was written: {error!r}") from error
+        raise ModelError(
+            f"{folder.name}/{FACTS} isn't as it was written: {error!r}", code="package-incomplete"
+        ) from error
     if not pairs:
-        raise UsageError(f"{folder.name} holds no samples", hint="Name the model's source instead.")
+        raise UsageError(
+            f"{folder.name} holds no samples",
+            code="package-incomplete",
+            hint="Name the model's source instead.",
+        )
     return made
 
 

@@ -70,6 +70,7 @@ class V2Rpc(Wire):
         if not address.model:
             raise UsageError(
                 f"which model of {address.place} is meant isn't known",
+                code="option-missing",
                 hint=f"--server grpc://{address.place}/NAME",
             )
         self.address = address

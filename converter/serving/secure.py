@@ -27,6 +27,7 @@ def context_of(certificate: Path, key: Path, protocols: list[str]) -> ssl.SSLCon
     except (OSError, ssl.SSLError) as error:
         raise UsageError(
             f"--tls {certificate} {key}: {error}",
+            code="file-access",
             hint="A certificate and its private key, both PEM.",
         ) from error
     return context

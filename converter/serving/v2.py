@@ -142,6 +142,7 @@ def _extensions(address: Address) -> Any:
     except (ErrorAnswer, ValueError, TypeError) as error:
         raise UsageError(
             f"{address.place} doesn't speak the Open Inference Protocol: GET /v2 gives {error}",
+            code="server-unreachable",
             hint="Plain JSON needs the whole address that requests are posted to: "
             f"http://{address.place}/predict, for example.",
         ) from error
@@ -158,5 +159,6 @@ def _only_model(address: Address) -> str:
     has = f"it has {', '.join(names)}" if names else "it doesn't say which it has"
     raise UsageError(
         f"which model of {address.place} is meant isn't known: {has}",
+        code="option-missing",
         hint=f"--server http://{address.place}/v2/models/NAME",
     )

@@ -158,7 +158,9 @@ class _Run:
         except MachineError:
             raise
         except MemoryError as error:
-            raise MachineError(f"out of memory in the pass {step.name}") from error
+            raise MachineError(
+                f"out of memory in the pass {step.name}", code="out-of-memory"
+            ) from error
         except Exception as error:  # a pass is a plug-in: whatever it raises costs only itself
             _raise_if_needed(step, error)
             _raise_if_the_machines(error, step.name)

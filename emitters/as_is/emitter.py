@@ -57,6 +57,7 @@ class SourceFile(Emitter):
             raise UsageError(
                 f"{self.name} has no {precision}: the source's file is written as it is, in the "
                 "precision that it has",
+                code="precision-unavailable",
                 hint="Leave --precision out, or ask for --to onnx.",
             )
 
@@ -86,6 +87,7 @@ class SourceFile(Emitter):
                 raise UsageError(
                     f"{option} changes the model, and --to {self.name} writes "
                     f"{_base(request)} as it is",
+                    code="option-not-applicable",
                     hint=f"Leave {option} out, or ask for --to onnx.",
                 )
         return [*self._left_out(model), *self._renamed(model)]
@@ -95,6 +97,7 @@ class SourceFile(Emitter):
             raise UsageError(
                 f"--to {self.name} writes the source as it is, and {_base(request)} is no "
                 f"{self.called}",
+                code="option-not-applicable",
                 hint="Ask for --to onnx.",
             )
 

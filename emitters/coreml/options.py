@@ -83,12 +83,14 @@ def _classifier(
     if spec is None or spec.labels is None:
         raise UsageError(
             "--coreml-classifier needs the names of the classes of an output",
+            code="option-missing",
             hint="Give them with --label-names FILE: one a line, as many as the output has scores.",
         )
     rest = (spec.shape or ())[:-1]
     if any(dim != 1 for dim in rest if isinstance(dim, int)):
         raise UsageError(
-            f"--coreml-classifier: {spec.name} is {spec.describe()}, scores of more than one thing"
+            f"--coreml-classifier: {spec.name} is {spec.describe()}, scores of more than one thing",
+            code="option-not-applicable",
         )
     fixed.update({dim: 1 for dim in rest if isinstance(dim, str)})
     return spec.name, told_apart(spec.labels)
@@ -133,5 +135,6 @@ def _require_since(what: str, request: Request) -> None:
     if target_of(request) < oldest:
         raise UsageError(
             f"{what} for {package(request).coreml_target}: Core ML has had that since iOS{oldest}",
+            code="option-not-applicable",
             hint=f"Convert with --coreml-target iOS{oldest}.",
         )

@@ -187,6 +187,7 @@ class ReadBackSession(PackageSession):
     def _time(self, given: list[Arrays], runs: int, concurrency: int) -> Timing:
         raise DependencyError(
             f"{self._path.name} can't be measured here: Core ML runs on Apple's systems alone",
+            code="device-missing",
             hint="Run modelyard bench on a Mac.",
         )
 
@@ -238,7 +239,8 @@ def package_ports(
         ports = read(text, by_name) if text else {}
     except (ValueError, KeyError, TypeError) as error:
         raise ModelError(
-            f"{path.name}: what it says under {KEY} doesn't go with its inputs and outputs"
+            f"{path.name}: what it says under {KEY} doesn't go with its inputs and outputs",
+            code="not-an-artifact",
         ) from error
     return {kind: ports.get(kind) or _as_they_are(own) for kind, own in specs.items()}
 
@@ -284,7 +286,8 @@ def taken(port: Port, array: Array) -> Array:
         if array.size and (int(array.min()) < info.min or int(array.max()) > info.max):
             raise UsageError(
                 f"a sample of {port.spec.name} holds integers that don't fit into 32 bits, and "
-                "Core ML takes no wider ones"
+                "Core ML takes no wider ones",
+                code="samples-mismatch",
             )
         array = array.astype(np.int32)
     elif port.dtype == "float32":  # float16, which packages before iOS16 don't take

@@ -46,6 +46,7 @@ def memory_of(package: Deployable) -> tuple[int, int, str]:
     if limit is not None and limit < needs:
         raise UsageError(
             f"--memory-limit {limit}: {package.name} needs {needs} MiB",
+            code="deployment",
             hint=f"That is {said}. Give more: the server itself takes some, too.",
         )
     told = f"{asked} MiB: {said}, and {BESIDE} for the server, an allowance"

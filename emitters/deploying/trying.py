@@ -142,6 +142,7 @@ class _Trial:
                 raise DependencyError(
                     f"the image of {self.package.name} was built, and the server in it {ended} "
                     f"after {time.monotonic() - began:.0f} s",
+                    code="setup-failed",
                     details=containers.last_lines(log, 20),
                 )
             time.sleep(0.5)
@@ -176,6 +177,7 @@ class _Trial:
         if not said:
             raise DependencyError(
                 f"the image of {self.package.name} runs, and its self-test doesn't",
+                code="setup-failed",
                 details=containers.last_lines(done),
             )
         return f"{'no' if done.returncode else 'yes'}: selftest.py inside: {said[0]}"
@@ -202,5 +204,7 @@ class _Trial:
         """
         done = containers.done(line, seconds)
         if done.returncode:
-            raise DependencyError(f"{self.tool} {said}", details=containers.last_lines(done, 12))
+            raise DependencyError(
+                f"{self.tool} {said}", code="setup-failed", details=containers.last_lines(done, 12)
+            )
         return done.stdout

@@ -203,7 +203,9 @@ class OnnxEmitter(Emitter, spec=SPECS["onnx"]):
             if (found := failing_on(artifact.path, stock=True)) is None:
                 raise
             told = f"{found} fails on {artifact.path.name}: {error.message}"
-            raise ModelError(told, hint=f"It runs with {found.remedy}.") from error
+            raise ModelError(
+                told, code="runtime-failed", hint=f"It runs with {found.remedy}."
+            ) from error
 
     def alone(self, artifact: Artifact, request: Request) -> Alone | str:
         """The file in ONNX Runtime, on the CPU alone."""
@@ -245,6 +247,7 @@ def _without(found: Failing) -> list[str]:
     if not found.name:
         raise ModelError(
             f"{found} fails on the file that was written, and can't be left out by its name",
+            code="runtime-failed",
             hint=f"It runs with {found.remedy}. Let the model be simplified (no --no-simplify): "
             "what fails may go.",
         )

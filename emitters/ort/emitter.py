@@ -99,6 +99,7 @@ class OrtEmitter(Emitter, spec=SPECS["ort"]):
             raise ModelError(
                 f"writing {FILE_NAME}: its weights take {model.weight_bytes():,} bytes, and it has "
                 f"room for {LIMIT:,}",
+                code="model-too-large",
                 hint="Convert to onnx, whose weights may be in a file of their own.",
             )
         if model.legalized is not None:

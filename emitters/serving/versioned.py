@@ -67,6 +67,7 @@ class VersionedServer(Server):
         if path.exists():
             raise UsageError(
                 f"{path.name} is in the way: the folder to package into holds it already",
+                code="output-in-the-way",
                 hint="Serve one precision at a time, or choose another --name.",
             )
         notes = self.decided(served)

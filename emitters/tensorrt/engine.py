@@ -94,7 +94,10 @@ class Engine:
         """
         kind = self._engine.get_tensor_dtype(name).name
         if kind not in DTYPES:
-            raise ModelError(f"the engine's {name} is {kind}, which can't be exchanged as an array")
+            raise ModelError(
+                f"the engine's {name} is {kind}, which can't be exchanged as an array",
+                code="runtime-failed",
+            )
         return DTYPES[kind]
 
     def shape(self, name: str) -> tuple[int, ...]:
@@ -151,6 +154,7 @@ class Engine:
         if engine is None:
             raise ModelError(
                 f"{self._title} refuses the engine {plan.name}",
+                code="engine-mismatch",
                 details=self.log,
                 hint="An engine runs with the version and the GPU that it was built for.",
             )
@@ -169,6 +173,7 @@ class Engine:
         if not graph.is_file():
             raise ModelError(
                 f"the engine was built without its weights, and {graph.name} isn't beside it",
+                code="source-changed",
                 hint="Put the ONNX file that it was built from there.",
             )
         refitter = self.library.Refitter(engine, self._logger)
@@ -176,6 +181,7 @@ class Engine:
         if not parser.refit_from_file(str(graph)) or not refitter.refit_cuda_engine():
             raise ModelError(
                 f"{graph.name} doesn't fit the engine, which was built without its weights",
+                code="engine-mismatch",
                 details=self.log,
             )
 
@@ -223,6 +229,7 @@ class Engine:
             raise MachineError(
                 f"the library made no execution context ({self._scratch_bytes() >> 20} MiB of "
                 "scratch memory)",
+                code="out-of-memory",
                 details=self.log,
                 hint="Use a smaller largest batch or fewer callers.",
             )
@@ -278,6 +285,7 @@ def _load(module: str) -> Any:
     except ImportError as error:
         raise DependencyError(
             f"running the engine needs the Python package {module}: {error}",
+            code="package-missing",
             hint=install_line(module.replace("_", "-")),
         ) from error
 

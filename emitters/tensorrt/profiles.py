@@ -106,6 +106,7 @@ def _profile(
     if missing:
         raise UsageError(
             f"an engine needs to know how large {', '.join(dict.fromkeys(missing))} can be",
+            code="size-unknown",
             hint="Give samples, --dim NAME=SIZE, or --shapes NAME:MIN,OPT,MAX.",
         )
     return {name: given.get(name) or _sized(spec, sizes) for name, spec in inputs.items()}

@@ -46,7 +46,9 @@ def import_opened(opened: Opened, function: str | None = None) -> Imported:
         return _imported(opened, function)
     except MISFITS as error:
         raise ModelError(
-            f"{opened.name} can't be read: {misfit(error).reason}", hint=misfit(error).remedy
+            f"{opened.name} can't be read: {misfit(error).reason}",
+            code="model-damaged",
+            hint=misfit(error).remedy,
         ) from error
 
 
@@ -112,7 +114,10 @@ def read_block(reader: Reader, values: Values, block: Any, refused: list[Unsuppo
         reader.op = op.name
         if op.type == "const":
             if "val" not in op.attributes or not op.outputs:
-                raise ModelError(f"the program is damaged: the constant {op.name} has no value")
+                raise ModelError(
+                    f"the program is damaged: the constant {op.name} has no value",
+                    code="model-damaged",
+                )
             reader.bind(op.outputs[0].name, op.attributes["val"])
             continue
         try:
@@ -147,12 +152,17 @@ class Blobs:
                 raise ModelError(
                     f"{self._parts.model.name} has its weights in another file, {name}, which lies "
                     f"in the package that it belongs to",
+                    code="model-damaged",
                     hint="Name the .mlpackage.",
                 )
             if not name.startswith(WEIGHTS):
-                raise ModelError(f"weights lie in {name!r}, which is no file of the package")
+                raise ModelError(
+                    f"weights lie in {name!r}, which is no file of the package", code="path-outside"
+                )
             path = (folder / name.removeprefix(WEIGHTS)).resolve()
             if not path.is_relative_to(folder.resolve()):
-                raise ModelError(f"weights lie in {name!r}, outside of the package")
+                raise ModelError(
+                    f"weights lie in {name!r}, outside of the package", code="path-outside"
+                )
             self._open[name] = Blob(path)
         return self._open[name]

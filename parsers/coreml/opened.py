@@ -84,6 +84,7 @@ class Opened:
             if wanted
             else f"{self.name} has "
             f"{len(names)} functions, and says of none that it is the usual one",
+            code="choose-one",
             hint="Choose one: --signature NAME.",
             details=names,
         )
@@ -142,6 +143,7 @@ def _refuse_compiled(path: Path) -> None:
         encrypted = (path / "encryptionInfo").exists()
         raise ModelError(
             f"{path.name} is a compiled model" + (", and encrypted" if encrypted else ""),
+            code="unknown-format",
             hint="Name the .mlpackage or .mlmodel that it was compiled from.",
         )
 
@@ -162,6 +164,7 @@ def _decoded(parts: Package, name: str) -> Any:
 def _unreadable(parts: Package, name: str) -> ModelError:
     return ModelError(
         f"{name} is damaged, encrypted, or no Core ML model: {parts.model.name} can't be decoded",
+        code="model-damaged",
         hint="An encrypted model can only be read on Apple's systems, by the team it is for.",
     )
 

@@ -66,6 +66,7 @@ class CoremlSource(FileSource):
             raise UsageError(
                 f"--no-state: {self.path.name} keeps state ({kept}), which of a Core ML "
                 "file can only become inputs and outputs",
+                code="option-not-applicable",
                 hint="Leave --no-state out, and feed zeros in each call.",
             )
         chosen = function if len(opened.functions) > 1 else None
@@ -96,6 +97,7 @@ class CoremlSource(FileSource):
         except ModelError as error:
             raise ModelError(
                 f"{self.path.name}: {error.message}",
+                code="model-invalid",
                 hint="What was read of it is no valid graph; please report this.",
             ) from error
         self._session = ReadSession(self.path.name, session)

@@ -79,6 +79,7 @@ class HuggingFaceSource(TorchSource):
         if not files:
             raise UsageError(
                 f"{folder.path.name} has no tokenizer to make tokens of texts",
+                code="tokenizer",
                 hint="Fetch its files too (tokenizer.json, or vocab.txt...), or give the model's "
                 "own inputs as .npz.",
             )
@@ -148,6 +149,7 @@ class HuggingFaceSource(TorchSource):
                 raise UsageError(
                     f"--input {', '.join(spec.name for spec in given)}: the model takes "
                     f"{', '.join(own) or ', '.join(takes)}",
+                    code="interface-mismatch",
                     hint="Other names rename the inputs: give all of them, in that order.",
                 )
             return typed_as(given, declared)
@@ -157,7 +159,7 @@ class HuggingFaceSource(TorchSource):
         return list(own.values())
 
     def _undeclared(self) -> list[InputSpec]:
-        raise UsageError(f"{Path(self._request.source).name} needs --input")
+        raise UsageError(f"{Path(self._request.source).name} needs --input", code="inputs-unknown")
 
     def _description(self, answer: Mapping[str, Any]) -> dict[str, Any]:
         return {

@@ -43,6 +43,7 @@ class LiveKeras:
             raise UsageError(
                 f"this model computes in {keras.backend.backend()}, and Keras models are read in "
                 "TensorFlow",
+                code="python-argument",
                 hint="Save it, model.save('model.keras'), and convert the file.",
             )
         return live_identity(self.name, str(self._model.name), versions(request))

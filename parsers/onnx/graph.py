@@ -87,7 +87,8 @@ def _counted(sparse: onnx.SparseTensorProto, written: int) -> int:
     if written > _DENSE_LIMIT:
         name = sparse.values.name or "without a name"
         raise ModelError(
-            f"the sparse tensor {name} of shape {list(sparse.dims)} is too large to be written out"
+            f"the sparse tensor {name} of shape {list(sparse.dims)} is too large to be written out",
+            code="model-too-large",
         )
     return written
 
@@ -103,7 +104,9 @@ def _dense(sparse: onnx.SparseTensorProto) -> onnx.TensorProto:
         else:
             dense[tuple(indices.T)] = values
     except (IndexError, ValueError, TypeError) as error:
-        raise ModelError(f"the sparse tensor {name} contradicts itself: {error}") from error
+        raise ModelError(
+            f"the sparse tensor {name} contradicts itself: {error}", code="model-damaged"
+        ) from error
     return onnx.numpy_helper.from_array(dense, sparse.values.name)
 
 
@@ -119,12 +122,14 @@ def _check_versions(proto: onnx.ModelProto, name: str) -> None:
     if version is not None and version < OLDEST_OPSET:
         raise ModelError(
             f"{name} is of opset {version}; opset {OLDEST_OPSET} and later are read",
+            code="opset",
             hint="Export it again with a newer opset, 17 or 20.",
         )
     if (version or 0) > newest or proto.ir_version > onnx.IR_VERSION:
         raise ModelError(
             f"{name} is of opset {version} (file version {proto.ir_version}); the onnx "
             f"{onnx.__version__} installed here knows {newest} (file version {onnx.IR_VERSION})",
+            code="opset",
             hint=f"{sys.executable} -m pip install -U onnx {_runtime()}, or export it with an "
             "older opset, 17 or 20.",
         )

@@ -128,7 +128,10 @@ class Interface:
 
 def _size(batch: str) -> int:
     if not batch.isdecimal() or int(batch) < 1:
-        raise UsageError(f"--batch {batch}: it is dynamic, keep, or a whole number of at least 1")
+        raise UsageError(
+            f"--batch {batch}: it is dynamic, keep, or a whole number of at least 1",
+            code="option-value",
+        )
     return int(batch)
 
 
@@ -149,6 +152,7 @@ def _match(
         raise UsageError(
             f"--input names {', '.join(spec.name for spec in wanted)}, and the file has "
             f"{len(values)} inputs of other names",
+            code="interface-mismatch",
             hint="Name them as the file does, or all of them in its order:",
             details=[_describe(value) for value in values],
         )
@@ -219,7 +223,9 @@ def _set(model: Model, value: onnx_ir.Value, spec: InputSpec, axis: int, wanted:
 def _misfit(value: onnx_ir.Value, spec: InputSpec, why: str) -> UsageError:
     wanted = TensorSpec(spec.name, spec.dtype, spec.shape).describe()
     return UsageError(
-        f"--input {spec.name} is {wanted}; {why}", hint=f"The file has {_describe(value)}."
+        f"--input {spec.name} is {wanted}; {why}",
+        code="interface-mismatch",
+        hint=f"The file has {_describe(value)}.",
     )
 
 
@@ -244,6 +250,7 @@ def _output_names(model: Model, names: Sequence[str]) -> list[tuple[onnx_ir.Valu
     if len(names) != len(values):
         raise UsageError(
             f"--output is given {len(names)} times, and the file has {len(values)} outputs",
+            code="interface-mismatch",
             hint="They are named in the file's order:",
             details=listed,
         )
@@ -251,6 +258,7 @@ def _output_names(model: Model, names: Sequence[str]) -> list[tuple[onnx_ir.Valu
     if set(names) == set(old) and list(names) != old:
         raise UsageError(
             "--output names the file's outputs in another order",
+            code="interface-mismatch",
             hint="Outputs are named by position; they are not sorted anew. The file's order:",
             details=listed,
         )
@@ -267,6 +275,7 @@ def _rename(model: Model, wanted: Sequence[tuple[onnx_ir.Value, str]]) -> None:
     if twice:
         raise UsageError(
             f"{names[twice[0]]} of the model's inputs and outputs would be called {twice[0]}",
+            code="option-conflict",
             hint="Give each of them its own name: --input, --output.",
         )
     changed = {value: name for value, name in new.items() if value.name != name}

@@ -120,6 +120,7 @@ class OnnxSource(FileSource):
         if found is None:
             raise ModelError(
                 f"{self.path.name}: {error.message}",
+                code="runtime-failed",
                 hint="A model that doesn't run as it is can't be compared with.",
             ) from error
         self._failing = str(found)

@@ -43,6 +43,7 @@ class LiveTorch:
             if getattr(request, option):
                 raise UsageError(
                     f"{option}= is for a class: this module is made, and has its weights",
+                    code="option-not-applicable",
                     hint="Leave it out, or load the weights into the module before.",
                 )
         return live_identity(self.name, type(self._module).__name__, versions(request))
@@ -75,6 +76,7 @@ class LiveTorchSource(PyTorchSource):
             takes = ", ".join(map(parameter, self._loaded["signature"]))
             raise UsageError(
                 f"{self._loaded['class']} needs inputs=: PyTorch code doesn't say what it takes",
+                code="inputs-unknown",
                 hint=f"Its forward takes ({takes}): inputs=['NAME:batchx3x224x224'], or samples= "
                 "with an array by the name of each.",
             )

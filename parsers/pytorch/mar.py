@@ -75,12 +75,14 @@ def _inside(archive: Archive, request: Request, folder: Path) -> tuple[Parser, R
         raise ModelError(
             f"{archive.path.name} names no model: its handler {archive.handler} makes it, which "
             "isn't run",
+            code="not-a-model",
             hint="Convert what the handler loads: the files in the archive (a zip) are "
             f"{', '.join(sorted(archive.names))}.",
         )
     if archive.code and not request.trust_source:
         raise ModelError(
             f"{archive.path.name} holds code that makes the model: {archive.code}",
+            code="untrusted-code",
             hint="If you trust whoever made it, pass --trust-source.",
         )
     archive.unpack(folder)
@@ -94,7 +96,10 @@ def _inside(archive: Archive, request: Request, folder: Path) -> tuple[Parser, R
         parser: Parser = plugins.load("parsers", name)
         if parser.sniff(source):
             return parser, replace(request, source=source, weights=weights, inputs=inputs)
-    raise ModelError(f"{archive.model} in {archive.path.name} is of no format that can be read")
+    raise ModelError(
+        f"{archive.model} in {archive.path.name} is of no format that can be read",
+        code="unknown-format",
+    )
 
 
 class MarSource(WrappedSource):

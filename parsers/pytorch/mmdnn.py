@@ -22,6 +22,7 @@ def _files(network: str | None, weights: str | None, named: bool) -> dict[str, A
         return {"source": network, "weights": weights}
     raise UsageError(
         "-in and -iw don't go together for pytorch: one file holds the model",
+        code="mmdnn",
         hint="For a class of your own: -sf pytorch -in net.py:Net -iw net.pth "
         "--inputShape 3,224,224",
     )

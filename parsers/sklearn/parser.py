@@ -57,6 +57,7 @@ class SklearnParser:
         if kind == files.PICKLE and not trusted:
             raise ModelError(
                 f"{path.name} is a pickle, which may run code when it is read; nothing of it was",
+                code="untrusted-code",
                 hint="If you trust whoever made it, pass --trust-source; better, ask for a .skops "
                 "file: skops.io.dump(model, 'model.skops').",
             )

@@ -16,6 +16,7 @@ def _files(network: str | None, weights: str | None, named: bool) -> dict[str, A
     if not network.endswith(".meta"):
         raise UsageError(
             f"-in {network} isn't a checkpoint's .meta file",
+            code="mmdnn",
             hint="A frozen graph and a SavedModel hold their weights: give them with -iw alone.",
         )
     plain = weights

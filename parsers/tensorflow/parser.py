@@ -79,6 +79,7 @@ def located(source: str) -> tuple[Path, str]:
     if kind == files.WEIGHTS:
         raise UsageError(
             f"{path.name} holds weights, not a model: a checkpoint without its graph",
+            code="not-a-model",
             hint="Name the .meta file of a TensorFlow 1 checkpoint. One of TensorFlow 2 has no "
             "graph: load it in the code that made it and save that as a SavedModel or .keras file.",
         )
@@ -110,6 +111,7 @@ def _checkpoint(prefix: Path) -> list[Path]:
     if not found:
         raise UsageError(
             f"the weights aren't there: {prefix.name}.index and {prefix.name}.data-*",
+            code="file-not-found",
             hint="Put them beside the .meta file, or pass --weights with the checkpoint's "
             "path up to .index.",
         )
@@ -129,6 +131,7 @@ def _refuse_options(request: Request, kind: str) -> None:
             what = "a SavedModel" if saved else "a graph without signatures"
             raise UsageError(
                 f"{option} means nothing for {what}: {Path(request.source).name}",
+                code="option-not-applicable",
                 hint=f"Leave {option} out.",
             )
 

@@ -26,6 +26,7 @@ def check(model: TfliteModel, name: str) -> None:
     if problems:
         raise ModelError(
             f"{name} is not a valid model",
+            code="model-invalid",
             details=problems[:_MOST]
             + [f"and {len(problems) - _MOST} more"] * (len(problems) > _MOST),
             hint="Fetch or copy it again, or convert the original again.",
@@ -87,6 +88,7 @@ def _calls(model: TfliteModel, name: str) -> list[str]:
     if count > MOST_NODES or depth > DEEPEST:
         raise ModelError(
             f"{name}: its {len(own)} subgraphs come to {count:,} operators, {depth} deep, when all "
-            f"calls are written out; at most {MOST_NODES:,} and {DEEPEST} are taken"
+            f"calls are written out; at most {MOST_NODES:,} and {DEEPEST} are taken",
+            code="model-too-large",
         )
     return []

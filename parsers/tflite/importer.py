@@ -66,7 +66,8 @@ def import_model(
     if missing:
         raise ModelError(
             f"importing subgraph {subgraph}: inputs {missing} have no names, expected all of "
-            f"{list(main.inputs)}"
+            f"{list(main.inputs)}",
+            code="model-invalid",
         )
     results = _named_outputs(scope, builder, outputs, list(given.values()))
     graph = onnx_ir.Graph(

@@ -129,7 +129,9 @@ class TfliteSource(FileSource):
         entry = find_entry(model, self._request.signature, name)
         told = metadata_of(source, content, entry.subgraph)
         if not entry.outputs:
-            raise ModelError(f"{name}: subgraph {entry.subgraph} has no outputs")
+            raise ModelError(
+                f"{name}: subgraph {entry.subgraph} has no outputs", code="model-invalid"
+            )
         taken, hold = [*entry.inputs, *entry.outputs], not self._request.state_as_inputs
         explicit = make_explicit(source, model, entry.subgraph, taken, hold=hold)
         if explicit.unsupported:

@@ -96,7 +96,9 @@ class UpgradeOpset(ModelPass):
             InlinePass()(model)
         except Exception as error:  # the library wraps its own and bare ValueErrors alike
             reason = error.__cause__ or error
-            raise ModelError(f"writing out the model's functions: {one_line(reason)}") from error
+            raise ModelError(
+                f"writing out the model's functions: {one_line(reason)}", code="opset"
+            ) from error
         return True
 
 
@@ -107,6 +109,7 @@ def _lower(model: onnx_ir.Model) -> bool:
         version = model.opset_imports[""]
         raise ModelError(
             f"bringing the model from opset {version} to {OPSET}: {one_line(error)}",
+            code="opset",
             hint=f"Export the model with opset {OPSET}.",
         ) from error
     items = opset_lowering.unsupported(model)

@@ -332,6 +332,7 @@ class Simplify(ModelAction):
         if self.request.batch == "dynamic":
             raise ModelError(
                 f"the model declares a free batch, but fails at 2: {finding.reason}",
+                code="batch-fixed",
                 hint="Leave --batch dynamic out to fix the batch to 1.",
             )
         fix_batch(model, 1)
@@ -391,6 +392,7 @@ def _describe_labels(model: Model, names: Sequence[str], who: str) -> None:
     if floats and all(spec.shape and isinstance(spec.shape[-1], int) for spec in floats):
         raise UsageError(
             f"{who} has {len(names)} names of classes, and no output has so many values",
+            code="labels",
             details=[f"{spec.name}: {spec.describe()}" for spec in floats],
             hint="--label-names takes a line for each class, in the order of the model's outputs.",
         )
@@ -403,5 +405,6 @@ def _require_opset(model: Model) -> None:
     raise ModelError(
         f"the model can't be brought from opset {model.opset} to {OPSET} without changing what "
         "it computes",
+        code="opset",
         details=reasons,
     )

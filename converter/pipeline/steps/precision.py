@@ -108,6 +108,7 @@ class Calibrate(StepAction):
             raise UsageError(
                 f"integers need the range of {', '.join(samples.states)}, which in samples of "
                 "sounds is as at the start",
+                code="samples-missing",
                 hint="Give samples with states that were reached: --calibration-samples "
                 "FILE.py:FUNCTION.",
             )

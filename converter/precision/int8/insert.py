@@ -98,6 +98,7 @@ def quantize(
     if not lowered and not keep:
         raise ModelError(
             f"nothing in the model can be int8 by {scheme.name}: {_reasons(kept)}",
+            code="precision-unavailable",
             hint="Leave it in fp32, or try --precision fp16.",
         )
     if len(done) > 1:  # what is new in one body may have a name that is new in another

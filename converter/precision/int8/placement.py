@@ -96,6 +96,7 @@ def require_nodes(model: Model, names: Collection[str]) -> None:
     if unknown:
         raise UsageError(
             f"nodes to keep in float32 that the model doesn't have: {', '.join(unknown)}",
+            code="unknown-name",
             hint="Names are those that `modelyard sensitivity` lists.",
         )
 

@@ -216,13 +216,21 @@ def require_servable(model: Model, request: ServingRequest, server: str) -> None
     least = {"instances": 1, "version": 1, "queue_delay": 0, "warmup": 0, "request_timeout": 1}
     for name, smallest in least.items():
         if (value := request.value(name)) < smallest:
-            raise UsageError(f"--{name.replace('_', '-')} {value}: it is at least {smallest}")
+            raise UsageError(
+                f"--{name.replace('_', '-')} {value}: it is at least {smallest}",
+                code="option-value",
+            )
     if request.max_instances is not None and request.max_instances < request.instances:
         raise UsageError(
-            f"--max-instances {request.max_instances} is below --instances {request.instances}"
+            f"--max-instances {request.max_instances} is below --instances {request.instances}",
+            code="option-conflict",
         )
     if request.instance_kind == "gpu" and not {"onnx", "torchscript"} & {*request.to}:
-        raise UsageError("--instance-kind gpu: LiteRT runs on CPUs here", hint="Add onnx to --to.")
+        raise UsageError(
+            "--instance-kind gpu: LiteRT runs on CPUs here",
+            code="option-not-applicable",
+            hint="Add onnx to --to.",
+        )
     choose_name(request)
 
 
@@ -238,6 +246,7 @@ def choose_name(request: ServingRequest) -> tuple[str, list[str]]:
     if not name:
         raise UsageError(
             f"{wanted!r} is no name for a served model",
+            code="option-value",
             hint="Give one of letters, digits, '_', '.' and '-' with --name.",
         )
     return name, [] if name == wanted else [f"name {name}: {wanted!r} has what a URL can't"]

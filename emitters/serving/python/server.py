@@ -378,7 +378,9 @@ class PythonServer(Server):
             facts = json.loads(self.stored(folder, FILE))
             return {**facts, "name": str(facts["name"])}
         except (OSError, ValueError, TypeError, KeyError) as error:
-            raise UsageError(f"{folder.name}/{FILE} isn't as it was written: {error}") from error
+            raise UsageError(
+                f"{folder.name}/{FILE} isn't as it was written: {error}", code="package-incomplete"
+            ) from error
 
     def knobs(self, folder: Path) -> Sequence[Knob]:
         """Those that ``model.json`` has."""
@@ -398,7 +400,9 @@ def _free(path: Path, hint: str) -> Path:
     """A folder that isn't there yet."""
     if path.exists():
         raise UsageError(
-            f"{path.name} is in the way: the folder to package into holds it already", hint=hint
+            f"{path.name} is in the way: the folder to package into holds it already",
+            code="output-in-the-way",
+            hint=hint,
         )
     return path
 

@@ -68,10 +68,13 @@ class TensorFlowServing(VersionedServer, spec=SPECS["tfserving"]):
         super().check(model, request)
         odd = sorted({spec.dtype for spec in model.inputs} - TYPES.keys())
         if odd:
-            raise UsageError(f"tfserving has no requests of {', '.join(odd)}")
+            raise UsageError(
+                f"tfserving has no requests of {', '.join(odd)}", code="server-cannot-serve"
+            )
         if (signature := _signature(model)) != DEFAULT:
             raise UsageError(
                 f"clients of tfserving's packages ask for {DEFAULT}, and this is {signature}",
+                code="server-cannot-serve",
                 hint=f"Export it as {DEFAULT}, or use --serve triton.",
             )
 

@@ -54,12 +54,14 @@ def require_servable(model: Model, request: TritonRequest) -> None:
     if request.instance_kind == "cpu":
         raise UsageError(
             "--instance-kind cpu: TensorRT runs on GPUs only",
+            code="option-not-applicable",
             hint="Leave it out, or serve the ONNX file: --to onnx.",
         )
     require_kinds(request, ("KIND_GPU",), "TensorRT runs on GPUs only")
     if engine(request).strip_weights:
         raise UsageError(
             "--strip-weights: Triton loads a plan as it is, and can't put the weights back",
+            code="option-not-applicable",
             hint="Leave it out with --serve triton.",
         )
     bad = [*_bad(model.inputs, "input"), *_bad(model.outputs, "output")]
@@ -106,6 +108,7 @@ class Engine:
             raise UsageError(
                 "Triton can't serve plans of TensorRT-RTX: its tensorrt backend loads those of "
                 "TensorRT only",
+                code="server-cannot-serve",
                 hint="Use --to tensorrt; where no GPU is, the folder builds its engine later.",
             )
         if artifact.target != "tensorrt":

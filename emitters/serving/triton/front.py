@@ -89,6 +89,7 @@ class Front:
         if path.exists():
             raise UsageError(
                 f"{path.name} is in the way: the folder to package into holds it already",
+                code="output-in-the-way",
                 hint="Serve one precision at a time, or choose another --name.",
             )
         _require_types(package)
@@ -175,6 +176,7 @@ def require(request: TritonRequest) -> None:
         if given and request.prepare == "server":
             raise UsageError(
                 f"{option} beside --prepare server: what prepares files asks with whole batches",
+                code="option-conflict",
                 hint="Leave one of them out.",
             )
 
@@ -184,5 +186,6 @@ def _require_types(package: Folder) -> None:
     if bad:
         raise UsageError(
             f"--prepare server: {', '.join(bad)}: bfloat16, which NumPy doesn't have",
+            code="option-not-applicable",
             hint="Give inputs and outputs another type: --io-dtype float32.",
         )

@@ -110,6 +110,7 @@ def choose_name(request: TritonRequest) -> str:
     if not name:
         raise UsageError(
             f"{wanted!r} is no name for a Triton model",
+            code="option-value",
             hint="Give one of letters, digits, '_', '.' and '-' with --name.",
         )
     return name

@@ -94,7 +94,7 @@ def environment(folder: Path) -> Environment:
         UsageError: What was edited doesn't fit the rest: Triton would end without a word.
     """
     if sys.platform != "linux":
-        raise DependencyError("Triton is started on Linux alone", hint=_HINT)
+        raise DependencyError("Triton is started on Linux alone", code="device-missing", hint=_HINT)
     found = dict.fromkeys(map(_started, models_in(folder)))
     more = dict.fromkeys(item for needed, _ in found for item in needed)
     megabytes = _MEGABYTES + sum(size for _, size in found)
@@ -109,22 +109,26 @@ def _started(folder: Path) -> tuple[Sequence[str], int]:
     if problems := beside_problems(folder, config):
         raise UsageError(
             f"{folder.name}: {CONFIG_NAME} and what lies beside it don't fit",
+            code="server-config",
             details=problems,
             hint="Undo what was edited, or convert the model again with other options.",
         )
     if is_engine(config):
         raise DependencyError(
             f"{folder.name} holds an engine of TensorRT, and the server started here has no GPU",
+            code="device-missing",
             hint=_HINT,
         )
     if any(kind_of(group) == "KIND_GPU" for group in config.instance_group):
         raise DependencyError(
             f"{folder.name} has instances on GPUs, and the server started here has none",
+            code="device-missing",
             hint=_HINT,
         )
     if config.backend == "tensorflow":
         raise DependencyError(
             f"{folder.name} holds a SavedModel, and the server started here has no TensorFlow",
+            code="device-missing",
             hint=_HINT,
         )
     if called_by(config):

@@ -49,11 +49,13 @@ def knobs(folder: Path) -> Sequence[Knob]:
     if any((folder / str(number) / LOCK_NAME).is_file() for number in version_numbers(folder)):
         raise UsageError(
             f"{folder.name} holds no engine yet: the script that builds it writes its settings",
+            code="package-incomplete",
             hint="Build it first; its README says how.",
         )
     if config.response_cache.enable:
         raise UsageError(
             f"{folder.name} answers from a cache what it was asked before: that would be measured",
+            code="option-not-applicable",
             hint="Take response_cache out of its config.pbtxt while you tune it.",
         )
     found = [_instances(INSTANCES, config)] if _one_group(config) else []
@@ -79,6 +81,7 @@ def _require_no_flow(folder: Path) -> None:
     if any((folder / str(number) / FLOW).is_file() for number in version_numbers(folder)):
         raise UsageError(
             f"{folder.name} is a flow of several models: they are tuned one by one",
+            code="choose-one",
             hint=f"Name one: {', '.join(path.name for path in calls(folder))}.",
         )
 

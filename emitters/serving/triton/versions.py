@@ -57,6 +57,7 @@ def serving(folder: Path, version: int | None) -> str:
     elif before is None:
         raise UsageError(
             f"{folder.name}/{CONFIG_NAME} says nothing of a policy before a rollback",
+            code="repository",
             hint="Name a version: --to N.",
         )
     else:
@@ -72,6 +73,7 @@ def serving(folder: Path, version: int | None) -> str:
     if text_format.Parse(made, schema.ModelConfig()) != config:
         raise UsageError(
             f"{folder.name}/{CONFIG_NAME}: its {FIELD} can't be told from the rest",
+            code="repository",
             hint=f"Edit it: {policy}",
         )
     return made

@@ -158,6 +158,7 @@ class WebServer(Server, spec=SPECS["web"]):
         if path.exists():
             raise UsageError(
                 f"{path.name} is in the way: the folder to package into holds it already",
+                code="output-in-the-way",
                 hint="Serve one precision at a time, or choose another --name.",
             )
         notes += [f"the page runs {runtime.title}, in WASM; WebGPU has not been run"]
@@ -258,6 +259,7 @@ def _require_one_file(artifact: Artifact) -> None:
         raise ModelError(
             f"a browser takes a model in one file of at most {LARGEST:,} bytes, "
             f"and {artifact.path.name} has {max(len(artifact.files), 1)} and {size:,} bytes",
+            code="model-too-large",
             hint="A lower precision is smaller; --external-data makes several files.",
         )
 

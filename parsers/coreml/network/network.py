@@ -44,7 +44,9 @@ def import_network(opened: Opened) -> Imported:
             continue
         blob = scores if feature.name in classes else feature.name
         if blob not in net.values:
-            raise ModelError(f"{opened.name} is damaged: no layer gives its output {blob}")
+            raise ModelError(
+                f"{opened.name} is damaged: no layer gives its output {blob}", code="model-damaged"
+            )
         value = read_output(net, feature, net.values[blob])
         outputs.append(output(net.reader, feature.name, value, taken))
     return Imported(graph_of(net.reader, inputs, outputs), classes)
@@ -88,7 +90,8 @@ def _layers(net: Network, layers: Sequence[Any], refused: list[Unsupported]) -> 
             missing = [name for name in message.input if name not in net.values]
             if not refused:
                 raise ModelError(
-                    f"it is damaged: nothing gives {missing[0]}, which {message.name} takes"
+                    f"it is damaged: nothing gives {missing[0]}, which {message.name} takes",
+                    code="model-damaged",
                 )
             continue
         try:

@@ -57,7 +57,10 @@ class Joint:
             self._require_picture(name, colour)
             return self._as(name, self.values[name], like)
         if name not in self._features:
-            raise ModelError(f"it is damaged: nothing gives {name}, which one of its models takes")
+            raise ModelError(
+                f"it is damaged: nothing gives {name}, which one of its models takes",
+                code="model-damaged",
+            )
         self._require_picture(name, colour)
         made = onnx_ir.Value(name=name, shape=like.shape, type=like.type)
         self.inputs[name] = self.values[name] = made

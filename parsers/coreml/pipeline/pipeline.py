@@ -49,7 +49,10 @@ def import_pipeline(opened: Opened, importing: Import) -> Imported:
             value = joint.values[feature.name]
             outputs.append(output(joint.reader, feature.name, value, taken))
         elif not (joint.classes and feature.type.WhichOneof("Type") in _LABELS):
-            raise ModelError(f"{opened.name} is damaged: no model gives its output {feature.name}")
+            raise ModelError(
+                f"{opened.name} is damaged: no model gives its output {feature.name}",
+                code="model-damaged",
+            )
     given = {value.name for value in outputs}
     classes = {name: labels for name, labels in joint.classes.items() if name in given}
     answer = [item for item in joint.answer if {item["output"], item.get("scores")} <= given]

@@ -63,7 +63,9 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise WorkerError("source", f"{path.name} is no JSON: {error}") from error
+        raise WorkerError(
+            "source", f"{path.name} is no JSON: {error}", code="model-damaged"
+        ) from error
     return value if isinstance(value, dict) else {}
 
 
@@ -233,6 +235,7 @@ class Inputs:
             "usage",
             "neither the config nor the preprocessor says which size images have. Say it: "
             "--input pixel_values:batchx3xHEIGHTxWIDTH",
+            code="inputs-unknown",
         )
 
     # -- audio -----------------------------------------------------------------------
@@ -260,7 +263,9 @@ class Inputs:
                 )
             ]
         raise WorkerError(
-            "usage", f"the config does not say the shape of {name}: give it with --input"
+            "usage",
+            f"the config does not say the shape of {name}: give it with --input",
+            code="inputs-unknown",
         )
 
 
@@ -280,7 +285,7 @@ def _number(said: Any) -> int:
         return int(said)
     except (TypeError, ValueError, OverflowError) as error:
         text = f"its settings have {str(said)[:80]} where a number is expected"
-        raise WorkerError("source", text) from error
+        raise WorkerError("source", text, code="model-damaged") from error
 
 
 def _two(size: Any) -> tuple[int, int] | None:

@@ -99,7 +99,7 @@ def listed(folder: Path) -> list[tuple[str, Path]]:
         return [(str(i["type"]).rpartition(".")[2], folder / str(i["path"])) for i in items]
     except (ValueError, TypeError, KeyError) as error:
         raise WorkerError(
-            "source", f"modules.json is not sentence-transformers': {error}"
+            "source", f"modules.json is not sentence-transformers': {error}", code="model-damaged"
         ) from error
 
 
@@ -111,6 +111,7 @@ def build(folder: Path) -> tuple[Pooling, nn.ModuleList]:
             "usage",
             "sentence-embedding needs a sentence-transformers folder: without its modules.json "
             "nothing says how tokens are pooled. --task feature-extraction gives the tokens'",
+            code="option-not-applicable",
         )
     names = [name for name, _ in modules]
     strange = [n for n in names[2:] if n not in ("Dense", "Normalize")]

@@ -147,7 +147,9 @@ def fitting(config: Any) -> list[str]:
 def _wrong(text: str, config: Any) -> WorkerError:
     names = fitting(config)
     does = ", ".join(names) if names else "none that is known here"
-    return WorkerError("usage", f"{text}. A {config.model_type} model's tasks: {does}")
+    return WorkerError(
+        "usage", f"{text}. A {config.model_type} model's tasks: {does}", code="unknown-name"
+    )
 
 
 def choose(asked: str | None, config: Any, embedding: bool, own: Mapping[str, Any]) -> Task:

@@ -57,6 +57,7 @@ def _with_inputs(keras: Any, model: Any, specs: Sequence[Mapping[str, Any]]) -> 
             "usage",
             f"{type(model).__name__} doesn't say what it takes: give inputs=, as in "
             'inputs=["x:batchx224x224x3"]',
+            code="inputs-unknown",
         )
     tensors = [
         keras.Input(

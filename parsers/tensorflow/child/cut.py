@@ -59,7 +59,12 @@ class Cut:
         self._trust = trust
         lacking = [n.name for n in self._nodes if n.op in PLACEHOLDERS]
         if lacking:
-            raise WorkerError("usage", f"{self._what} needs values that nothing gives it", lacking)
+            raise WorkerError(
+                "usage",
+                f"{self._what} needs values that nothing gives it",
+                lacking,
+                code="interface-mismatch",
+            )
 
     def variables(self) -> list[str]:
         """The names of the variables that the outputs depend on."""

@@ -64,6 +64,7 @@ class Request:
                 "usage",
                 f"{len(names)} output names are given; the model has {len(own)} outputs: "
                 f"{', '.join(own)}",
+                code="interface-mismatch",
             )
         return names
 

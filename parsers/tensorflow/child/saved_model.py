@@ -77,9 +77,13 @@ def read(folder: Path) -> Any:
             path = folder / "saved_model.pbtxt"
             text_format.Parse(path.read_text(encoding="utf-8"), model)
     except (OSError, DecodeError, text_format.ParseError, UnicodeDecodeError) as error:
-        raise WorkerError("usage", f"{folder.name}/{path.name} can't be read: {error}") from error
+        raise WorkerError(
+            "usage", f"{folder.name}/{path.name} can't be read: {error}", code="model-damaged"
+        ) from error
     if not model.meta_graphs:
-        raise WorkerError("usage", f"{folder.name}/{path.name} holds no graph")
+        raise WorkerError(
+            "usage", f"{folder.name}/{path.name} holds no graph", code="model-damaged"
+        )
     return model
 
 
@@ -93,7 +97,10 @@ def _meta_graph(model: Any, what: str) -> Any:
         return serving[0]
     tags = [", ".join(g.meta_info_def.tags) or "no tags" for g in graphs]
     raise WorkerError(
-        "usage", f"{what} holds {len(graphs)} graphs, and not one is for serving alone", tags
+        "usage",
+        f"{what} holds {len(graphs)} graphs, and not one is for serving alone",
+        tags,
+        code="choose-one",
     )
 
 
@@ -111,7 +118,9 @@ def _chosen(meta: Any, wanted: str | None, what: str) -> str:
     listing = [_described(name, item) for name, item in served.items()]
     if wanted is not None:
         if wanted not in served:
-            raise WorkerError("usage", f"{what} has no signature {wanted}; it has:", listing)
+            raise WorkerError(
+                "usage", f"{what} has no signature {wanted}; it has:", listing, code="unknown-name"
+            )
         return wanted
     if DEFAULT in served:
         return DEFAULT
@@ -122,6 +131,7 @@ def _chosen(meta: Any, wanted: str | None, what: str) -> str:
         "usage",
         f"{what} has {len(served)} signatures, and none is {DEFAULT}: pass --signature NAME",
         listing,
+        code="choose-one",
     )
 
 
@@ -147,6 +157,7 @@ def _nothing_served(meta: Any, what: str) -> WorkerError:
         "one: tf.saved_model.save(model, folder, "
         "signatures=model.FUNCTION.get_concrete_function(tf.TensorSpec(...)))",
         details,
+        code="inputs-unknown",
     )
 
 
