@@ -195,7 +195,7 @@ def _tried(
     from converter.errors import ModelError
 
     def nothing_else(*_: object) -> dict[str, Any]:
-        raise ModelError("the source isn't here")
+        raise ModelError("the source isn't here", code="model")
 
     answers = Answers(nothing_else)
     for sample, given in zip(facts.samples, facts.expected, strict=True):

@@ -123,6 +123,7 @@ def require_no_worse(compared: Compared) -> None:
     if worse := compared.regressions:
         raise GateError(
             f"{len(worse)} regression{'s' * (len(worse) > 1)} against {compared.against}",
+            code="regression",
             details=[told(change) for change in worse],
         )
 

@@ -382,8 +382,9 @@ def _is_wrapped(error: Exception) -> bool:
 
 def _error_of(said: Mapping[str, Any]) -> ModelyardError:
     """The error that an earlier run noted."""
-    error = ModelyardError(str(said.get("message")), hint=str(said.get("hint", "")),
-                           details=said.get("details", ()))  # fmt: skip
+    code, hint = (str(said.get(name, "")) for name in ("code", "hint"))
+    details = said.get("details", ())
+    error = ModelyardError(str(said.get("message")), code=code, hint=hint, details=details)
     error.exit_code, error.kind = int(said.get("exit_code", 1)), str(said.get("error"))
     return error
 

@@ -254,6 +254,7 @@ class ObjectStore:
             said = str(error) or type(error).__name__
             raise kind(
                 f"{doing} {self.at(name) if name else self.url}: {said}",
+                code="store-failed",
                 hint="Check the address and the credentials that the driver finds in the "
                 "environment.",
             ) from error

@@ -185,7 +185,7 @@ class StoreWriter:
             raise MachineError(
                 f"adding {self._model} to {self._store.url}: this process stood still, or didn't "
                 f"reach the store, for {LEASE / 2:g} s: another writer may have its turn",
-                code="process-ended",
+                code="store-failed",
                 hint="Run it again: nothing that a server loads was left.",
             )
 
@@ -221,7 +221,7 @@ class StoreWriter:
         }
         if odd := [name for name, size in sizes.items() if there.get(name) != size]:
             raise MachineError(
-                f"{self._store.url}: {', '.join(odd)} isn't as it was written", code="write-failed"
+                f"{self._store.url}: {', '.join(odd)} isn't as it was written", code="store-failed"
             )
 
     def _undo(self, note: Mapping[str, Any]) -> None:

@@ -93,6 +93,8 @@ onnxruntime.set_default_logger_severity(4)  # its messages reach the user throug
 class RefusedModel(ModelError):
     """ONNX Runtime doesn't load a model; its words are in the message."""
 
+    code = "runtime-failed"
+
 
 class OrtSession:
     """A model in ONNX Runtime.

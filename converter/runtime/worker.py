@@ -192,21 +192,27 @@ class Worker:
             child.close()
 
     def _translated(self, error: ChildError) -> ModelyardError:
-        details = list(error.details)
+        details, code = list(error.details), str(error.fields.get("code", ""))
         if error.kind == "usage":
-            return UsageError(error.message, details=details)
+            return UsageError(error.message, code=code, details=details)
         if error.kind == "dependency":
-            return DependencyError(error.message, details=details, hint=self._install_line(error))
+            return DependencyError(
+                error.message,
+                code="package-missing",
+                details=details,
+                hint=self._install_line(error),
+            )
         if error.kind == "untrusted":
             return ModelError(
                 error.message, code="untrusted-code", details=details, hint=self._trusting
             )
         if error.kind == "unsupported":
             items = [Unsupported("", self._exporter, reason) for reason in details]
-            return UnsupportedError(error.message, items)
+            return UnsupportedError(error.message, items, code="export-unsupported")
         if error.kind == "source":
             last = map(one_line, error.traceback.splitlines()[-6:])
-            return ModelError(error.message, details=details or list(last))
+            code = code or "model-code-failed"
+            return ModelError(error.message, code=code, details=details or list(last))
         if error.kind == "broken":
             return ModelError(
                 f"{self._source} can't be read: {shortened(error.message)}",
@@ -214,7 +220,7 @@ class Worker:
                 hint=AGAIN,
             )
         if error.kind == "machine":
-            return MachineError(f"reading {self._source}: {error.message}")
+            return MachineError(f"reading {self._source}: {error.message}", code="machine")
         return InternalError(
             f"reading {self._source}: {error.message}",
             details=[one_line(line) for line in error.traceback.splitlines()],

@@ -173,7 +173,7 @@ def some_left(good: list[SampleFile], skipped: Sequence[str]) -> list[SampleFile
     """What ``--skip-bad`` leaves; raises UsageError where that is nothing."""
     if not good:
         raise UsageError(
-            "none of the samples can be read", code="samples-unreadable", details=list(skipped[:10])
+            "none of the samples can be read", code="file-unreadable", details=list(skipped[:10])
         )
     return good
 

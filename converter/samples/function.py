@@ -202,7 +202,7 @@ def _error_of(error: ChildError) -> ModelyardError:
             code="write-failed",
             hint="Free space in the temporary folder, or use --samples-limit.",
         )
-    return UsageError(error.message, code="samples-unreadable", details=error.details)
+    return UsageError(error.message, code="file-unreadable", details=error.details)
 
 
 def _pread(spool: IO[bytes], length: int, offset: int) -> bytes:

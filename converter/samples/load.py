@@ -236,7 +236,7 @@ def _file(
         )
     raise UsageError(
         f"--samples {path.name}: its kind ({suffix or 'no suffix'}) is not known",
-        code="samples-unreadable",
+        code="file-unreadable",
         hint="Samples are .npz, .npy, .csv, images, sounds, a folder of .npz, images or sounds, "
         "FILE.py:FUNCTION, or random:N.",
     )

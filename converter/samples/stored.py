@@ -114,7 +114,7 @@ def _require_readable(place: _Place, sample: tuple[int, ...]) -> None:
         raise UsageError(
             f"{place.member or place.file.name}: one sample has {size:,} bytes, and at most "
             f"{LARGEST:,} are taken",
-            code="samples-unreadable",
+            code="file-unreadable",
         )
 
 
@@ -129,7 +129,7 @@ def _whole(opened: _Opened) -> Array:
         raise UsageError(
             f"{place.member} in {place.file.name} has to be read whole, since its samples don't "
             f"follow each other: {size:,} bytes, and at most {LARGEST:,} are taken",
-            code="samples-unreadable",
+            code="file-unreadable",
             hint="Save it in C order with samples first (np.ascontiguousarray), or as .npy.",
         )
     with opened.stream() as stream:

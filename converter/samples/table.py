@@ -91,7 +91,7 @@ class TableSamples(Samples):
             if len(group) < self._step:
                 raise UsageError(
                     f"{self._file.name} has fewer lines than when it was opened",
-                    code="samples-unreadable",
+                    code="file-unreadable",
                 )
             where = f"{self._file.name}, line {group[0][0]}"
             feeds = {
@@ -110,7 +110,7 @@ class TableSamples(Samples):
                     raise UsageError(
                         f"{self._file.name}, line {lines.line_num}: expected {self._width} "
                         f"columns, found {len(cells)}",
-                        code="samples-unreadable",
+                        code="file-unreadable",
                     )
                 if cells:
                     yield lines.line_num, cells
@@ -138,7 +138,7 @@ class TableSamples(Samples):
             raise UsageError(
                 f"{self._file.name}, line {number}, column {self._header[column]!r}: "
                 f"{cell!r} is no {spec.dtype}{why}",
-                code="samples-unreadable",
+                code="file-unreadable",
                 hint="Take that line out, or fill the cell." if gone else "",
             ) from error
 
@@ -184,16 +184,16 @@ def _parse(cell: str, spec: TensorSpec) -> Any:
 
 def _check_header(file: Path, header: Sequence[str]) -> None:
     if not header:
-        raise UsageError(f"{file.name} is empty", code="samples-unreadable")
+        raise UsageError(f"{file.name} is empty", code="file-unreadable")
     if any(_is_number(name) for name in header):
         raise UsageError(
             f"{file.name}: its first line holds numbers, and has to name the columns",
-            code="samples-unreadable",
+            code="file-unreadable",
             hint="Write a line of column names above it.",
         )
     if twice := sorted(name for name, count in Counter(header).items() if count > 1):
         raise UsageError(
-            f"{file.name} names a column twice: {', '.join(twice)}", code="samples-unreadable"
+            f"{file.name} names a column twice: {', '.join(twice)}", code="file-unreadable"
         )
 
 
@@ -243,7 +243,7 @@ def explained(file: Path) -> Iterator[None]:
         yield
     except (UnicodeDecodeError, csv.Error) as error:
         raise UsageError(
-            f"{file.name} is not a CSV in UTF-8 ({error})", code="samples-unreadable"
+            f"{file.name} is not a CSV in UTF-8 ({error})", code="file-unreadable"
         ) from error
     except OSError as error:
         raise from_os_error(error, f"reading {file.name}") from error

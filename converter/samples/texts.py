@@ -132,7 +132,7 @@ def _rows(file: Path) -> list[tuple[int, dict[str, str]]]:
                 raise UsageError(
                     f"{file.name}, line {reader.line_num}: expected {len(header)} columns, found "
                     f"{len(cells)}",
-                    code="samples-unreadable",
+                    code="file-unreadable",
                     hint="A text that holds a comma stands in double quotes.",
                 )
             if cells:

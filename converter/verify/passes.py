@@ -223,7 +223,9 @@ def _readable(candidate: Model) -> Looks:
         return Looks.of(candidate.graph)
     except Exception as error:  # a broken graph breaks what goes over it in any way
         cause = error.__cause__ or error
-        raise ModelError(f"it left an invalid graph: {first_line(str(cause))}") from error
+        raise ModelError(
+            f"it left an invalid graph: {first_line(str(cause))}", code="model-invalid"
+        ) from error
 
 
 def _why(error: BaseException) -> str:

@@ -199,6 +199,7 @@ class Engine:
         raise kind(
             f"{self._title} on {self.device.name} ({self.device.capability}) refuses the engine "
             f"{name}: {said}",
+            code="engine-mismatch",
             details=self.log,
             hint=hint,
         )

@@ -44,7 +44,7 @@ def structures(source: Any, name: str) -> TfliteModel:
     try:
         model = _Reading(source).model()
     except ModelError as error:
-        raise ModelError(f"{name}: {error.message}", hint=error.hint) from error
+        raise ModelError(f"{name}: {error.message}", code=error.code, hint=error.hint) from error
     check(model, name)
     return model
 

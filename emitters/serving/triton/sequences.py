@@ -303,7 +303,8 @@ def sequences_of(
     largest = max(batching.oldest.preferred_batch_size, default=0)
     if largest > max_batch:
         raise UsageError(
-            f"--sequence-batching: a preferred batch of {largest} is above the largest, {max_batch}",
+            f"--sequence-batching: the preferred batch {largest} is above the largest batch, "
+            f"{max_batch}",
             code="server-states",
         )
     sample = next(iter(samples), None)
