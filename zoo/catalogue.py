@@ -73,9 +73,9 @@ def find(reference: str) -> tuple[str, Entry]:
     name, entry = find_any(reference)
     if isinstance(entry, Joined):
         raise UsageError(
-            f"zoo:{name} is {len(entry.parts)} models, and one is meant: {entry.told()}",
+            f"zoo:{name} is {len(entry.parts)} models, and the command needs one: {entry.told()}",
             code="choose-one",
-            hint=f"Name one of them. modelyard convert zoo:{name} converts and joins all.",
+            hint=f"Name one of them. modelyard convert zoo:{name} converts and joins all of them.",
         )
     return name, entry
 
@@ -135,7 +135,7 @@ def fetch_model(reference: str, offline: bool = False) -> dict[str, Path]:
     name, entry = find(reference)
     if not entry.model_roles:
         raise UsageError(
-            f"{name} has no files: its source, {entry.model.source}, comes with modelyard",
+            f"{name} has no files, because its source, {entry.model.source}, comes with Modelyard",
             code="option-not-applicable",
             hint=f"modelyard convert zoo:{name}",
         )

@@ -33,7 +33,7 @@ def copy_files(paths: Mapping[str, Path], folder: Path) -> dict[str, Path]:
             or digest_of_path(copy) != digest_of_path(paths[role])
         ):
             raise UsageError(
-                f"{copy} is there already, and is something else", code="output-in-the-way"
+                f"{copy} exists already, and is another file", code="output-in-the-way"
             )
     try:
         folder.mkdir(parents=True, exist_ok=True)

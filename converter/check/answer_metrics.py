@@ -112,7 +112,7 @@ class MeanAveragePrecision(Answered):
         """The boxes that were found, and those that are there."""
         if not isinstance(sample.label, list):
             raise UsageError(
-                "--metric map: labels are boxes",
+                "--metric map needs boxes as labels",
                 code="labels",
                 hint="Give COCO's JSON: --labels instances.json.",
             )
@@ -168,9 +168,9 @@ class MeanIoU(Answered):
         """Pixels by the mask's class and the model's, [classes, classes]."""
         if not isinstance(sample.label, MaskFile):
             raise UsageError(
-                "--metric miou: labels are masks",
+                "--metric miou needs masks as labels",
                 code="labels",
-                hint="Give a folder of PNGs of class numbers: --labels masks/.",
+                hint="Give a folder of PNG files whose values are class numbers: --labels masks/.",
             )
         right = sample.label.array()
         array = np.asarray(outputs[self._known["output"]])
@@ -202,7 +202,7 @@ class MacroF1(Metric):
         """The best class, and the label."""
         if isinstance(sample.label, bool) or not isinstance(sample.label, (int, np.integer)):
             raise UsageError(
-                f"--metric f1: the label {sample.label!r} is no class index", code="labels"
+                f"--metric f1: the label {sample.label!r} isn't a class index", code="labels"
             )
         scores = scores_of(outputs, self.name)
         return int(scores.reshape(-1, scores.shape[-1])[0].argmax()), int(sample.label)
@@ -231,11 +231,13 @@ class Spearman(Metric):
             right = float(sample.label)
         except (TypeError, ValueError) as error:
             raise UsageError(
-                f"spearman: the label {sample.label!r} is no number", code="labels"
+                f"spearman: the label {sample.label!r} isn't a number", code="labels"
             ) from error
         if found.size != 1:
             raise UsageError(
-                f"spearman: the model gives {found.size} numbers a sample, not one", code="metric"
+                f"spearman: the model gives {found.size} numbers for a sample, and the "
+                "metric needs one",
+                code="metric",
             )
         return float(found.ravel()[0]), right
 

@@ -74,7 +74,7 @@ class TopK(SampleMetric):
             number = float("nan")
         if not number.is_integer():
             raise UsageError(
-                f"{self.name}: the label {label!r} is no class index",
+                f"{self.name}: the label {label!r} isn't a class index",
                 code="labels",
                 hint="Give --label-names, or labels that are numbers.",
             )
@@ -94,7 +94,7 @@ class MeanSquaredError(SampleMetric):
         try:
             wanted = np.asarray(label, dtype=np.float64)
         except (TypeError, ValueError) as error:
-            raise UsageError(f"mse: the label {label!r} is no number", code="labels") from error
+            raise UsageError(f"mse: the label {label!r} isn't a number", code="labels") from error
         if wanted.size != output.size:
             raise UsageError(
                 f"mse: a label has {wanted.size} values, the output {output.size} "
@@ -157,7 +157,8 @@ class UserMetric(SampleMetric):
             ) from error
         except TypeError as error:
             raise UsageError(
-                f"{self.name}: a label can't be passed on: {error}", code="labels"
+                f"{self.name}: a label can't be sent to the metric's process: {error}",
+                code="labels",
             ) from error
 
     def close(self) -> None:

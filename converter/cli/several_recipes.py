@@ -119,9 +119,9 @@ def carry_out(
     """
     if "out" in given and len(found) > 1:
         raise UsageError(
-            f"--out {given['out']} is one output, and there are {len(found)} recipes",
+            f"--out {given['out']} names one output, but there are {len(found)} recipes",
             code="option-conflict",
-            hint="Have out: FOLDER in each recipe; without it, the output is build/NAME.",
+            hint="Write out: FOLDER into each recipe. Without it, a recipe's output is build/NAME.",
         )
     page = None if given.get("dry_run") else Index(index)
     taken: dict[Path, str] = {}

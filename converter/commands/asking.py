@@ -170,6 +170,6 @@ class Preparing:
             row = known[0] == "row"
             return Item(known[0], path.read_text(encoding="utf-8") if row else path, path.name)
         raise UsageError(
-            f"{title} takes {' or '.join(kinds) or 'arrays'}, and a {type(value).__name__} came",
+            f"{title} takes {' or '.join(kinds) or 'arrays'}, not a {type(value).__name__}",
             code="python-argument",
         )

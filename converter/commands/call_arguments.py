@@ -65,9 +65,9 @@ class Given:
         if isinstance(value, (str, os.PathLike)):
             return os.fspath(value)
         raise UsageError(
-            f"a {type(value).__name__} is no file: expected the path of an artifact",
+            f"a {type(value).__name__} isn't a file: give the path of an artifact",
             code="python-argument",
-            hint="Write the model to a file, and name that.",
+            hint="Write the model to a file, and give the file's path.",
         )
 
     def source(self, value: Any) -> str:
@@ -78,8 +78,7 @@ class Given:
         """
         if os.environ.get("MODELYARD_READING"):
             raise UsageError(
-                "modelyard was called while a model is being read: the file of the model's code "
-                "calls it when it is imported",
+                "the file of the model's code called modelyard when it was imported",
                 code="python-argument",
                 hint='Put the call under: if __name__ == "__main__":',
             )
@@ -162,8 +161,8 @@ def _array(value: Any, where: str) -> Any:
         raise UsageError(
             f"{where}: a {type(value).__name__} can't become an array",
             code="python-argument",
-            hint="Samples are a path, an array, or a dict of arrays by the inputs' names; the "
-            "first axis is the sample.",
+            hint="Samples are a path, an array, or a dict of arrays with the inputs' names as "
+            "keys. The first axis counts the samples.",
         )
     return array
 

@@ -173,9 +173,9 @@ def convert(
         return run_recipe(entry.recipe, listener=listener, taken=taken, **options)
     if options.get("flow"):
         raise UsageError(
-            "a flow joins parts, and there is one model",
+            "a flow joins parts, and this recipe has only one model",
             code="recipe-parts",
-            hint="Write parts: in it.",
+            hint="Write the models under parts: in the recipe.",
         )
     part = planned_part("", {"source": source, **options})
     whole = Whole(part.model, part.request)
@@ -265,10 +265,9 @@ def _require_apart(parts: Sequence[Part]) -> None:
             other = seen.setdefault((server, name.lower()), part.name)
             if other != part.name:
                 raise UsageError(
-                    f"the parts {other} and {part.name} are models of one name, {name}, for "
-                    f"{server}",
+                    f"the parts {other} and {part.name} would both be called {name} on {server}",
                     code="recipe-parts",
-                    hint="Give one of them another name: in the recipe, name: other.",
+                    hint="Give one of the parts another name in the recipe: name: other.",
                 )
 
 
@@ -285,9 +284,9 @@ def _converted(
     out = Path(request.out or f"build/{title}")
     if other := taken.get(out.resolve()):
         raise UsageError(
-            f"the output {out} is already that of {other}",
+            f"the output {out} is already the output of {other}",
             code="output-in-the-way",
-            hint="Give each recipe its own out: FOLDER, or its own name: NAME.",
+            hint="Give each recipe its own out: FOLDER or its own name: NAME.",
         )
     steps = tuple(step.of(part.name) for part in parts for step in part.plan.steps)
     skipped = {f"{p.name} {k}".strip(): v for p in parts for k, v in p.plan.skipped.items()}
@@ -389,7 +388,7 @@ def run_recipe(
         raise UsageError(
             f"{found.where} is a sweep",
             code="sweep",
-            hint=f"Carry it out with: modelyard sweep {found.path}",
+            hint=f"Run it with: modelyard sweep {found.path}",
         )
     if "parts" in values:
         of_all = {name: value for name, value in values.items() if name != "parts"}
@@ -433,10 +432,10 @@ def plan_of(request: Request) -> Plan:
     if request.repository and servers and sum(item.publishes for item in servers.values()) != 1:
         able = [n for n in plugins.working("servers") if plugins.load("servers", n).publishes]
         raise UsageError(
-            f"--repository {request.repository} is for packages of one server that has model "
-            f"repositories, and --serve asks for {', '.join(servers)}",
+            f"--repository {request.repository} needs exactly one server with model "
+            f"repositories in --serve, which asks for {', '.join(servers)}",
             code="option-conflict",
-            hint=f"Have one of them in --serve: {', '.join(able)}.",
+            hint=f"Servers with model repositories: {', '.join(able)}.",
         )
     schemes = {name: plugins.load("emitters", name).int8(request) for name in request.to}
     require_plannable(request)

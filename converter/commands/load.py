@@ -226,7 +226,9 @@ def _export(found: Asked, what: str, tool: str, folder: str, loads: Mapping[str,
 
     if tool not in TOOLS:
         raise UsageError(
-            f"--export {tool}: there is no such tool", code="unknown-name", hint=f"It has: {TOOLS}."
+            f"--export {tool}: there is no such tool",
+            code="unknown-name",
+            hint=f"There are: {TOOLS}.",
         )
     place = found.facts.folder.parent if found.facts else Path(what).parent
     samples = [sample.feeds for sample in islice(found.samples, REQUESTS)]

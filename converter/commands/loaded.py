@@ -139,10 +139,11 @@ class Loaded:
     def _prepares(self) -> Preparing:
         if self._preparing is None:
             raise UsageError(
-                f"nothing says how a file becomes an input of {self.title}",
+                f"{self.title} has no description of how a file becomes an input",
                 code="preparation",
-                hint="Convert with samples of the kind that users send, or with --image-size, "
-                "--image-mean, --image-std: what is known of them goes along. Or give arrays.",
+                hint="Convert the model with samples of the kind that users send, or with "
+                "--image-size, --image-mean and --image-std. Then the artifact carries the "
+                "description. Or give arrays.",
             )
         return self._preparing
 
@@ -192,7 +193,7 @@ class Loaded:
             return array
         if not np.can_cast(array.dtype, wanted, "same_kind"):
             raise UsageError(
-                f"{self.title}: {name} is {wanted}, and an array of {array.dtype} came",
+                f"{self.title}: {name} takes {wanted}, not an array of {array.dtype}",
                 code="python-argument",
             )
         return array.astype(wanted)
@@ -322,7 +323,8 @@ def _opened(found: Found, options: Mapping[str, Any]) -> Loaded:
     except ValidationError as error:
         session.close()
         raise UsageError(
-            f"{MANIFEST} of {folder} declares what is none: {error}", code="not-an-artifact"
+            f"{MANIFEST} of {folder} holds a declaration that isn't valid: {error}",
+            code="not-an-artifact",
         ) from error
     if known.steps and not options.get("trust_source"):
         session.close()
@@ -330,6 +332,6 @@ def _opened(found: Found, options: Mapping[str, Any]) -> Loaded:
             f"{folder.name} brings code that prepares files or makes answers: "
             f"{', '.join(known.steps)}",
             code="untrusted-code",
-            hint="If you trust it: modelyard.load(..., trust_source=True).",
+            hint="If you trust that code, pass trust_source=True to modelyard.load.",
         )
     return Loaded(found.title, session, Preparing(known, folder, session.inputs))

@@ -56,7 +56,7 @@ def find_model(framework: str, name: str) -> tuple[str, Entry]:
     known = sources().get(plain)
     if known and (told := known.fetched.get(name.lower())):
         raise UsageError(
-            f"MMdnn fetched {name}, and this zoo hasn't got it",
+            f"MMdnn fetched {name}, which Modelyard's zoo doesn't have",
             code="unknown-name",
             details=[told],
             hint=hint,

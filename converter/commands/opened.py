@@ -101,7 +101,7 @@ class _Unread:
 
     def open(self, request: Request, workdir: Path, progress: Progress) -> Source:
         raise UsageError(
-            f"{Path(request.source).name} is of no format that can be read", code="unknown-format"
+            f"Modelyard can't read the format of {Path(request.source).name}", code="unknown-format"
         )
 
 
@@ -292,7 +292,7 @@ def _emitter_of(path: Path) -> Any:
                 return emitter
     known = ", ".join(plugins.available("emitters"))
     raise UsageError(
-        f"{path.name} is no artifact that can be run",
+        f"{path.name} isn't an artifact that can be run",
         code="unknown-format",
         hint=f"Formats: {known}.",
     )

@@ -132,9 +132,10 @@ def _require_io_dtype(request: Request) -> None:
     require_io_dtype(request)
     if takes_integers(request, request.precision[0]):
         raise UsageError(
-            f"--io-dtype {request.io_dtype}: no server says which real numbers integers stand for",
+            f"--io-dtype {request.io_dtype}: a server doesn't say which real numbers its "
+            "integers stand for",
             code="option-not-applicable",
-            hint="Name the package that it serves, in the source's place: it says them.",
+            hint="Name the package in place of the source. The package has these numbers.",
         )
 
 
@@ -217,9 +218,9 @@ def _against(facts: Facts, session: Session, place: str, *, probes: bool = True)
 
     if not any(facts.expected):
         raise UsageError(
-            f"{facts.folder.name} holds no expected outputs: it was made without a check",
+            f"{facts.folder.name} holds no expected outputs, because it was made without a check",
             code="package-incomplete",
-            hint="Name the model's source instead.",
+            hint="Name the model's source in place of the package.",
         )
     cosine, largest = facts.gates["cosine"], facts.gates.get("max_abs")
     assert cosine is not None

@@ -144,7 +144,7 @@ def rows_in(path: str, name: str, beside: Path) -> list[Row]:
     if given.is_dir():
         file = next((f for f in (given / SWEEP, given / REPORT) if f.is_file()), given / REPORT)
     if not file.is_file():
-        raise UsageError(f"{path} holds no report of modelyard", code="not-an-artifact", hint=_HINT)
+        raise UsageError(f"{path} holds no report of Modelyard", code="not-an-artifact", hint=_HINT)
     with reading(str(file), UsageError, _HINT):
         if file.name == SWEEP or "rows" in json.loads(file.read_bytes()):
             rows = Compared.model_validate_json(file.read_bytes()).rows

@@ -105,8 +105,8 @@ def _change(place: str, folder: Path, to: int | None, undo: bool) -> tuple[Rolle
         number = max((n for n in there if before and n < max(before)), default=None)
         if number is None:
             raise UsageError(
-                f"{place} has no version before the one that is served: it holds "
-                f"{', '.join(map(str, there)) or 'none'}",
+                f"{place} has no version before the one that it serves: it holds "
+                f"{', '.join(map(str, there)) or 'no version'}",
                 code="repository",
             )
     else:
@@ -135,7 +135,7 @@ def _server_of(folder: Path, place: str) -> Server:
         if server.holds(folder):
             return server  # type: ignore[no-any-return]
     raise UsageError(
-        f"{place} is no model in a repository",
+        f"{place} isn't a model in a repository",
         code="repository",
         hint=f"Servers with repositories: {', '.join(server.name for server in able)}.",
     )

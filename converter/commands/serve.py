@@ -62,7 +62,7 @@ def find_package(path: str) -> tuple[Server, Path]:
     if not found:
         names = ", ".join(server.name for server in _servers())
         raise UsageError(
-            f"{path} holds no package that can be served",
+            f"{path} holds no package of a server",
             code="not-an-artifact",
             hint=f"Servers: {names}.",
         )
@@ -181,9 +181,9 @@ def _choose_ports(server: Server, host: str, first: int | None) -> dict[str, int
             _bound(host, number).close()
         except (OSError, OverflowError) as error:
             raise UsageError(
-                f"{host}:{number} ({name}) can't be listened on: {error}",
+                f"can't listen on {host}:{number} ({name}): {error}",
                 code="port-in-use",
-                hint="--port N takes others, --port 0 free ones.",
+                hint="--port N takes another port, --port 0 a free one.",
             ) from error
     return ports
 
@@ -196,9 +196,7 @@ def _free(host: str, count: int) -> int:
             for number in range(first, first + count):
                 held.enter_context(_bound(host, number))
             return first
-    raise UsageError(
-        f"{count} free ports in a row can't be listened on at {host}", code="port-in-use"
-    )
+    raise UsageError(f"can't listen on {count} free ports in a row at {host}", code="port-in-use")
 
 
 def _bound(host: str, port: int) -> socket.socket:

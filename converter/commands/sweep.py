@@ -147,7 +147,7 @@ def sweep(
     values = overruled(found.values, {**options, **({"overwrite": True} if again else {})})
     if "parts" in values:
         raise UsageError(
-            f"{found.where} has parts, and a sweep is of one model at a time", code="sweep"
+            f"{found.where} has parts, and a sweep takes one model at a time", code="sweep"
         )
     asked: Sweep = values.pop("sweep", Sweep({}))
     more = read_axes(axes or {}, "the sweep", lambda own: own_fields(own, "the sweep", {}, Path()))
@@ -262,7 +262,9 @@ class _Sweep:
             plain = text.replace(f'"seal": "{report.seal}"', '"seal": ""')
             if output_guard.seal_of(plain) == report.seal:
                 return {cell.name: cell for cell in report.cells}
-        raise UsageError(f"{file} isn't as a sweep left it", code="output-in-the-way", hint=hint)
+        raise UsageError(
+            f"{file} was changed since a sweep wrote it", code="output-in-the-way", hint=hint
+        )
 
     def tasks(self, again: bool) -> list[Task]:
         """What is to be carried out: the cells that can be, and that aren't there yet.

@@ -63,10 +63,10 @@ def package_facts(server: Server, folder: Path) -> Facts:
     facts = next((item for item in known if item is not None), None)
     if facts is None or not any(facts.expected):
         raise UsageError(
-            f"{folder.name} holds no samples and expected outputs: what is faster couldn't be told "
-            "from what is wrong",
+            f"{folder.name} holds no samples and expected outputs, so tune couldn't see "
+            "whether faster settings give wrong answers",
             code="package-incomplete",
-            hint="Convert the model with samples, and with the check.",
+            hint="Convert the model with samples and with the check.",
         )
     return facts
 
@@ -160,7 +160,7 @@ class Bench:
         asker.close()
         self._said = self._said or said
         if not all(alike(wire, *pair) for pair in zip(said, self._said, strict=True)):
-            raise GateError("it answers files otherwise than the package as it is")
+            raise GateError("it gives other answers to files than the package does unchanged")
 
     def _posted(self, copy: Path, served: Served) -> Posted:
         """Where files are posted to."""

@@ -207,7 +207,8 @@ def _knobs(server: Server, packages: Sequence[Path]) -> list[Knob]:
     first, *others = [server.knobs(folder) for folder in packages]
     if not first:
         raise UsageError(
-            f"{server.name}: tune knows no settings of its packages", code="option-not-applicable"
+            f"{server.name}: tune knows no settings of this server's packages",
+            code="option-not-applicable",
         )
     found = [Knob(PACKAGE, [p.name for p in packages], packages[0].name)] if others else []
     for knob in first:
@@ -233,16 +234,15 @@ def _files(server: Server, packages: Sequence[Path], folder: str) -> list[bytes]
     """What users send: the files of a folder, :data:`REQUESTS` at most."""
     if any(server.files_at(package) is None for package in packages):
         raise UsageError(
-            f"{packages[0].name} takes no files here",
+            f"{packages[0].name} doesn't take files",
             code="option-not-applicable",
-            hint="--prepare server makes packages that do; of which servers, docs/serving.md says.",
+            hint="Packages made with --prepare server take files. docs/serving.md lists the "
+            "servers.",
         )
     place = Path(folder)
     found = sorted(item for item in place.iterdir() if item.is_file()) if place.is_dir() else []
     if not found:
-        raise UsageError(
-            f"--files {folder}: there are no files in such a folder", code="file-not-found"
-        )
+        raise UsageError(f"--files {folder}: that folder holds no files", code="file-not-found")
     return [item.read_bytes() for item in found[:REQUESTS]]
 
 
@@ -253,7 +253,8 @@ def _tuned(made: Tuning, bench: Bench, place: Place, end: float, most: int | Non
     goal, limit = made.goal, made.limit_ms
     if all(goal.of(point) is None for point in first.points):
         raise UsageError(
-            f"the server's {goal.what} can't be seen on this system", code="option-not-applicable"
+            f"the server's {goal.what} can't be measured on this system",
+            code="option-not-applicable",
         )
 
     def loss(trial: Trial) -> float | None:

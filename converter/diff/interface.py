@@ -26,8 +26,8 @@ def matched_inputs(a: Model, b: Model) -> dict[str, str]:
             "the two models don't take the same inputs",
             code="interface-mismatch",
             details=wrong,
-            hint="Compare models that take the same samples; --layout gives a source the other's "
-            "layout.",
+            hint="Compare models that take the same samples. --layout gives a source the layout "
+            "of the other model.",
         )
     return found
 

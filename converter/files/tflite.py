@@ -122,7 +122,8 @@ class _Unpacking:
         made.version = root.Version()
         if made.version != VERSION:
             raise ModelError(
-                f"{self._name} is of schema version {made.version}; {VERSION} is read",
+                f"{self._name} has the schema version {made.version}; Modelyard reads "
+                f"version {VERSION}",
                 code="opset",
                 hint="Convert the original again with a converter of 2018 or later.",
             )
@@ -163,7 +164,7 @@ class _Unpacking:
         self._left -= _size(made)
         if self._left < 0:
             raise ModelError(
-                f"{self._name} is damaged: its tables hold more than the file does",
+                f"{self._name} is damaged: its tables claim more bytes than the file has",
                 code="model-damaged",
                 hint="Fetch or copy it again, or convert the original again.",
             )

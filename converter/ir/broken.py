@@ -36,7 +36,7 @@ def check_graph(proto: onnx.ModelProto, name: str) -> None:
             f"{name} is not a valid model",
             code="model-invalid",
             details=problems,
-            hint="Export it again; what wrote it left it broken.",
+            hint="The program that wrote the file made a mistake. Export the model again.",
         )
 
 

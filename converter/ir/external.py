@@ -52,7 +52,7 @@ def check_weights(graph: onnx_ir.Model) -> None:
             "the file of the model's weights was changed since the model was read",
             code="source-changed",
             details=sorted(set(changed)),
-            hint="Run it again, and leave the file as it is meanwhile.",
+            hint="Run it again, and don't change the file during the run.",
         )
 
 
@@ -120,7 +120,8 @@ def _checked(path: Path, tensors: Sequence[onnx.TensorProto], linked: bool = Fal
             f"reading {path.name}: its external data can't be used",
             code="model-damaged",
             details=[f"{_few(names)}: {wrong}" for wrong, names in bad.items()],
-            hint="Its files of weights have to lie beside it, whole, as it names them.",
+            hint="The files with the weights have to be beside it, complete and with the names "
+            "that it uses.",
         )
     return folder
 
@@ -226,7 +227,8 @@ def _not_onnx(path: Path, size: int) -> ModelError:
         )
     if size >= PROTOBUF_LIMIT:
         return ModelError(
-            f"{path.name} can't be read: no protobuf is larger than 2 GiB, and it has {size} bytes",
+            f"{path.name} can't be read: it has {size} bytes, and a protobuf can have at "
+            "most 2 GiB",
             code="model-too-large",
             hint="Export it with its weights in a file of their own (external data).",
         )
@@ -235,13 +237,13 @@ def _not_onnx(path: Path, size: int) -> ModelError:
         return ModelError(
             f"{path.name} is cut short: {size} bytes, at least {outline.missing} are missing",
             code="model-damaged",
-            hint="If it was downloaded or copied, do it again.",
+            hint="If you downloaded or copied the file, do that again.",
         )
     what = "is damaged" if outline.is_onnx else "is not an ONNX model, or is cut short"
     return ModelError(
         f"{path.name} {what} ({size} bytes)",
         code="model-damaged",
-        hint="If it was downloaded or copied, compare its size with the original's.",
+        hint="If you downloaded or copied the file, compare its size with the original's.",
     )
 
 

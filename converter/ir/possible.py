@@ -34,7 +34,7 @@ def require_possible(model: Model) -> None:
                 found.append(f"{kind} {spec.name}: {why}")
     if found:
         raise ModelError(
-            "the model has inputs or outputs that can't be", code="model-invalid", details=found
+            "the model has inputs or outputs that can't exist", code="model-invalid", details=found
         )
 
 

@@ -64,8 +64,8 @@ def require_no_random(model: onnx_ir.Model) -> None:
         count = "1 node draws" if len(left) == 1 else f"{len(left)} nodes draw"
         why = "its numbers are drawn anew in each run, a seed or not"
         raise UnsupportedError(
-            f"{count} random numbers that outputs hang on: each run gives others, and nothing can "
-            "be compared",
+            f"{count} nodes draw random numbers that outputs depend on: each run gives other "
+            "outputs, so nothing can be compared",
             [_refused(node, why) for node in left],
         )
 
@@ -103,7 +103,9 @@ def random_to_inputs(model: onnx_ir.Model) -> dict[onnx_ir.Value, str]:
             made[value] = _DRAWS[node.op_type]
     if refused:
         raise UnsupportedError(
-            f"--random-as-input: {len(refused)} of the nodes can't draw from an input", refused
+            f"--random-as-input: {len(refused)} of the nodes can't take their numbers from "
+            "an input",
+            refused,
         )
     return made
 

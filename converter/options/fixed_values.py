@@ -32,7 +32,7 @@ def fixed_values(texts: Iterable[str], specs: Sequence[TensorSpec]) -> dict[str,
     for text in texts:
         name, equals, value = (part.strip() for part in text.partition("="))
         if not equals or not name:
-            raise UsageError(f"--fix {text}: it is {_FORM}", code="option-value")
+            raise UsageError(f"--fix {text}: the form is {_FORM}", code="option-value")
         if name not in by_name:
             raise UsageError(
                 f"--fix {text}: the model has no input {name}",
@@ -44,7 +44,7 @@ def fixed_values(texts: Iterable[str], specs: Sequence[TensorSpec]) -> dict[str,
         found[name] = _array(text, value, by_name[name])
     if found and len(found) == len(by_name):
         raise UsageError(
-            "--fix leaves the model no input",
+            "--fix would leave the model without an input",
             code="interface-mismatch",
             hint="Leave one of them out.",
         )
@@ -60,7 +60,7 @@ def _array(text: str, value: str, spec: TensorSpec) -> Array:
         made: Array = given.astype(dtype)
     except (ValueError, TypeError) as error:
         raise UsageError(
-            f"--fix {text}: {value!r} is no value; it is {_FORM}", code="option-value"
+            f"--fix {text}: {value!r} isn't a value; the form is {_FORM}", code="option-value"
         ) from error
     if not np.array_equal(made, given):
         raise UsageError(f"--fix {text}: {spec.dtype} can't hold {value}", code="option-value")
@@ -73,7 +73,7 @@ def _array(text: str, value: str, spec: TensorSpec) -> Array:
     )
     if not fits:
         raise UsageError(
-            f"--fix {text}: the value has the shape {list(made.shape)}, and {spec.name} "
+            f"--fix {text}: the value has the shape {list(made.shape)}, but {spec.name} has "
             f"{list(shape or ())}",
             code="interface-mismatch",
         )

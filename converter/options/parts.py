@@ -69,7 +69,7 @@ def require_parts(
     """
     if not isinstance(parts, Mapping) or not parts:
         raise UsageError(
-            f"{where} has {key} that are no mapping of names to options",
+            f"{where} has {key} that aren't a mapping of names to options",
             code="recipe-parts",
             hint="For example: parts: {detect: {source: det.onnx}, read: {source: rec.onnx}}",
         )
@@ -89,13 +89,14 @@ def require_parts(
             )
         if (other := seen.setdefault(name.lower(), name)) != name:
             raise UsageError(
-                f"{where}: the parts {other} and {name} would have one folder", code="recipe-parts"
+                f"{where}: the parts {other} and {name} would have the same folder",
+                code="recipe-parts",
             )
         if not isinstance(own, Mapping) or "source" not in own:
             raise UsageError(f"{where}, part {name}: it names no source", code="recipe-parts")
         if wrong := [option for option in OF_ALL if option in own]:
             raise UsageError(
-                f"{where}, part {name}: {', '.join(wrong)} is of the whole run",
+                f"{where}, part {name}: {', '.join(wrong)} holds for the whole run",
                 code="recipe-parts",
                 hint=f"Write it beside {key}.",
             )
@@ -112,10 +113,10 @@ def require_of_all(options: Mapping[str, Any], source: str, told: str) -> None:
     if wrong:
         names = ", ".join(name.replace("_", "-") for name in wrong)
         raise UsageError(
-            f"{names} can't be of several models at once, and {source} is {told}",
+            f"{names} can't be given for several models at once, and {source} is {told}",
             code="recipe-parts",
-            hint="Write a recipe whose parts have each its own; modelyard zoo show names the one "
-            "that joins them.",
+            hint="Write a recipe in which each part has its own. modelyard zoo show names the "
+            "recipe that joins the models.",
         )
 
 

@@ -91,7 +91,7 @@ class RecipeFile:
         """
         if number is None and len(self.numbers) > 1:
             raise UsageError(
-                f"the recipe {self.path} holds {len(self.numbers)} recipes, and one is meant",
+                f"the recipe {self.path} holds {len(self.numbers)} recipes, and one is needed",
                 code="choose-one",
                 hint=f"Name its document: document={self.numbers[0]}.",
             )
@@ -99,7 +99,7 @@ class RecipeFile:
         if number not in self.numbers:
             found = ", ".join(map(str, self.numbers))
             raise UsageError(
-                f"the recipe {self.path} has the documents {found}, and not {number}",
+                f"the recipe {self.path} has the documents {found}, but not {number}",
                 code="unknown-name",
             )
         if number not in self._made:
@@ -151,8 +151,8 @@ class RecipeFile:
         last = chain[-1]
         if not isinstance(name, str) or not name:
             raise UsageError(
-                f"{last.where} has extends: {name!r}; it is one recipe's file, or the name of one "
-                "that comes with modelyard",
+                f"{last.where} has extends: {name!r}; give the file of one recipe, or the "
+                "name of a recipe that comes with Modelyard",
                 code="recipe-invalid",
             )
         path = find_recipe(name, last.file.path.parent)
@@ -177,7 +177,7 @@ class RecipeFile:
             raise UsageError(
                 f"{last.where} extends {path}, which holds {len(file.numbers)} recipes",
                 code="recipe-invalid",
-                hint="Put what they share into a file of its own.",
+                hint="Put the shared part into a file of its own.",
             )
         return file
 
@@ -207,8 +207,8 @@ def require_known(given: Iterable[str], recipes: Iterable[Recipe]) -> None:
     unknown = sorted(set(given) - {name for names in found.values() for name in names})
     if unknown:
         raise UsageError(
-            f"--set names what is no variable: {', '.join(unknown)}",
+            f"--set names variables that don't exist: {', '.join(unknown)}",
             code="recipe-variables",
             details=[f"{where} has {', '.join(names) or 'none'}" for where, names in found.items()],
-            hint="Variables are ${name} in a recipe's values, and what its vars: declare.",
+            hint="Variables are ${name} in a recipe's values, and the names under vars:.",
         )

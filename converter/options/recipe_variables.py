@@ -32,8 +32,8 @@ class Budget:
         self._characters += len(text)
         if self._values > MOST_VALUES or self._characters > MOST_BYTES:
             raise UsageError(
-                f"{where} comes to more than {MOST_VALUES:,} values, or {MOST_BYTES:,} bytes, "
-                "with its variables and what it extends",
+                f"{where} has more than {MOST_VALUES:,} values or {MOST_BYTES:,} bytes, "
+                "counting its variables and the recipes that it extends",
                 code="recipe-variables",
             )
 
@@ -71,7 +71,7 @@ class Variables:
         """
         if not isinstance(values, dict):
             raise UsageError(
-                f"{where} has vars: {values!r}; they are a mapping: {{name: value}}",
+                f"{where} has vars: {values!r}; write a mapping: {{name: value}}",
                 code="recipe-variables",
             )
         require_names(values, f"{where} has the variable")
@@ -101,9 +101,9 @@ class Variables:
                 "a recipe has variables without a value",
                 code="recipe-variables",
                 details=[f"{where}: ${{{name}}}" for name, where in self.missing.items()],
-                hint=f"Give it by --set {next(iter(self.missing))}=VALUE, or declare it: "
-                f"vars: {{{next(iter(self.missing))}: VALUE}}. {self._there_are()}\n"
-                "$${ stands for ${ where no variable is meant.",
+                hint=f"Give it with --set {next(iter(self.missing))}=VALUE, or declare it: vars: "
+                f"{{{next(iter(self.missing))}: VALUE}}. {self._there_are()}\nWrite $${{ "
+                "for a ${ that isn't a variable.",
             )
 
     def _there_are(self) -> str:
@@ -133,8 +133,8 @@ class Variables:
         value, text = self._value(found, where)
         if text is None:
             raise UsageError(
-                f"{where} has {found[0]} within a text, and it is {type(value).__name__}: "
-                "only text and numbers can stand there",
+                f"{where} has {found[0]} inside a text, but its value is "
+                f"{type(value).__name__}: only text and numbers can be there",
                 code="recipe-variables",
             )
         return text
@@ -144,9 +144,9 @@ class Variables:
         name = found[1]
         if not (found[0].endswith("}") and _NAME.fullmatch(name)):
             raise UsageError(
-                f"{where} has {found[0]!r}, which is no variable: they are written ${{name}}",
+                f"{where} has {found[0]!r}, which isn't a variable: write ${{name}}",
                 code="recipe-variables",
-                hint="$${ stands for ${ where no variable is meant.",
+                hint="Write $${ for a ${ that isn't a variable.",
             )
         self.known.add(name)
         if name in self._given:
@@ -162,7 +162,7 @@ class Variables:
         if name in self._filling or len(self._filling) > _DEEPEST:
             names = " -> ".join([*self._filling, name])
             raise UsageError(
-                f"variables name each other in a circle, or too deeply: {names}",
+                f"variables use each other in a circle, or too deeply: {names}",
                 code="recipe-variables",
             )
         value, text, where = self._declared[name]
@@ -186,7 +186,8 @@ def require_names(names: Iterable[Any], where: str) -> None:
     for name in names:
         if not (isinstance(name, str) and _NAME.fullmatch(name)):
             raise UsageError(
-                f"{where} {name!r}: names are letters, digits, '_', '-' and '.', a letter first",
+                f"{where} {name!r}: a name consists of letters, digits, '_', '-' and '.', "
+                "with a letter first",
                 code="recipe-variables",
             )
 

@@ -99,9 +99,9 @@ def plain_scalar(text: str) -> Any:
 def _text(path: Path, what: str) -> str:
     if path.stat().st_size > MOST_BYTES:
         raise UsageError(
-            f"{what} has more than {MOST_BYTES:,} bytes, and is none",
+            f"{what} has more than {MOST_BYTES:,} bytes, so it isn't a recipe",
             code="recipe-invalid",
-            hint="Give a model as the source, and what is long in files that a recipe names.",
+            hint="Give a model as the source. Put long values into files that the recipe names.",
         )
     try:
         return path.read_text(encoding="utf-8")

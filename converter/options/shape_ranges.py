@@ -27,7 +27,9 @@ def read_ranges(texts: Sequence[str], inputs: Mapping[str, TensorSpec]) -> list[
         name, shapes = read_shapes(text)
         if len(shapes) not in (1, 3):
             raise UsageError(
-                f"--shapes {text} isn't understood", code="option-value", hint=f"It is {_FORM}."
+                f"--shapes {text} isn't understood",
+                code="option-value",
+                hint=f"The form is {_FORM}.",
             )
         smallest, best, largest = shapes * 3 if len(shapes) == 1 else shapes
         require_fit(f"--shapes {text}", name, inputs, shapes)
@@ -54,7 +56,7 @@ def read_shapes(text: str, form: str = _FORM) -> tuple[str, list[Shape]]:
     if not colon or not name or not read or any(size < 0 for shape in read for size in shape):
         flag = form.split(" ", 1)[0]
         raise UsageError(
-            f"{flag} {text} isn't understood", code="option-value", hint=f"It is {form}."
+            f"{flag} {text} isn't understood", code="option-value", hint=f"The form is {form}."
         )
     return name, read
 
@@ -90,9 +92,9 @@ def _require_order(text: str, bounds: Bounds) -> None:
     for low, best, high in zip(*bounds, strict=True):
         if not low <= best <= high:
             raise UsageError(
-                f"--shapes {text}: the smallest shape has to be first, the largest last",
+                f"--shapes {text}: give the smallest shape first and the largest last",
                 code="option-value",
-                hint=f"It is {_FORM}.",
+                hint=f"The form is {_FORM}.",
             )
 
 

@@ -100,11 +100,12 @@ class Sweep:
             )
         if (count := math.prod(map(len, self.axes.values()))) > MOST:
             raise UsageError(
-                f"{where} has {count:,} combinations, of at most {MOST:,}", code="sweep"
+                f"{where} has {count:,} combinations; the limit is {MOST:,}", code="sweep"
             )
         if unknown := {axis for item in self.exclude for axis in item} - self.axes.keys():
             raise UsageError(
-                f"{where}: exclude names {', '.join(unknown)}, which isn't swept", code="sweep"
+                f"{where}: exclude names {', '.join(unknown)}, which the sweep doesn't vary",
+                code="sweep",
             )
         combinations = (dict(zip(self.axes, chosen, strict=True))
                         for chosen in product(*self.axes.values()))  # fmt: skip
@@ -126,19 +127,19 @@ def read_sweep(written: Any, where: str, read: Read) -> Sweep:
     """
     if not isinstance(written, Mapping):
         raise UsageError(
-            f"{where} has a sweep that is no mapping of options to lists",
+            f"{where} has a sweep that isn't a mapping of options to lists",
             code="sweep",
             hint="For example: sweep: {to: [onnx, tflite], precision: [fp32, int8]}",
         )
     want, excluded = written.get("want", ""), written.get("exclude", [])
     if not isinstance(excluded, list) or not all(isinstance(i, Mapping) and i for i in excluded):
         raise UsageError(
-            f"{where}: exclude is no list of combinations",
+            f"{where}: exclude isn't a list of combinations",
             code="sweep",
             hint="For example: exclude: [{to: tflite, precision: int8}]",
         )
     if not isinstance(want, str):
-        raise UsageError(f"{where}: want is text, as p95<20ms size<10MB", code="sweep")
+        raise UsageError(f"{where}: want has to be text, as in p95<20ms size<10MB", code="sweep")
     axes = {key: value for key, value in written.items() if key not in ("exclude", "want")}
     return Sweep(read_axes(axes, where, read), [_excluded(item) for item in excluded], want)
 
@@ -149,13 +150,13 @@ def read_axes(written: Mapping[Any, Any], where: str, read: Read) -> dict[str, l
     for key, values in written.items():
         axis = str(key)
         if not isinstance(values, list) or not values:
-            raise UsageError(f"{where}, sweep: {axis} is no list of values", code="sweep")
+            raise UsageError(f"{where}, sweep: {axis} isn't a list of values", code="sweep")
         is_option = axis.removeprefix("--").replace("_", "-") in {*spellings(), *_NOT_SWEPT}
         if not is_option and not all(isinstance(item, Mapping) and item for item in values):
             raise UsageError(
-                f"{where}, sweep: {axis} is no option",
+                f"{where}, sweep: {axis} isn't an option",
                 code="sweep",
-                hint="Another name needs values that are mappings of options, as in "
+                hint="A name of your own needs values that are mappings of options, as in "
                 "model: [{source: a.onnx}, {source: b.onnx}].",
             )
         name = field_of(axis)[0] if is_option else axis
@@ -167,7 +168,8 @@ def _choice(options: Mapping[Any, Any], value: Any, where: str, read: Read) -> C
     named = {str(key): item for key, item in options.items()}
     if wrong := [key for key in named if field_of(key)[0] in _NOT_SWEPT]:
         raise UsageError(
-            f"{where}, sweep: {wrong[0]} is of the whole run, and can't be swept", code="sweep"
+            f"{where}, sweep: {wrong[0]} holds for the whole run, so a sweep can't vary it",
+            code="sweep",
         )
     return Choice(_text(value), read(named))
 
@@ -199,7 +201,7 @@ def excluded_from(texts: Sequence[str]) -> list[dict[str, Any]]:
         pairs = [part.partition("=") for part in text.split(",")]
         if not all(name and equals for name, equals, _ in pairs):
             raise UsageError(
-                f"--exclude {text}: it isn't OPTION=VALUE,OPTION=VALUE", code="option-value"
+                f"--exclude {text}: the form is OPTION=VALUE,OPTION=VALUE", code="option-value"
             )
         found.append({name: plain_scalar(value) for name, _, value in pairs})
     return found
@@ -214,7 +216,7 @@ def _cell(chosen: Mapping[str, Choice], where: str) -> Cell:
     for choice in chosen.values():
         if twice := fields.keys() & choice.fields.keys():
             raise UsageError(
-                f"{where}, sweep: two axes say {', '.join(sorted(twice))}", code="sweep"
+                f"{where}, sweep: two axes set {', '.join(sorted(twice))}", code="sweep"
             )
         fields |= choice.fields
     names = [f"{axis}-{choice.text}" if _is_bare(choice.text) else choice.text

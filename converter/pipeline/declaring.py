@@ -88,7 +88,9 @@ def _require_states(prepare: Sequence[Prepare], model: Model) -> None:
         wrong.append("prepare (state): it goes from window to window of a sound, and none is there")
     if wrong:
         raise UsageError(
-            "what is prepared and answered isn't right", code="preparation", details=wrong
+            "the declaration of preparation and answers isn't right",
+            code="preparation",
+            details=wrong,
         )
 
 

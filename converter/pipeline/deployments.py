@@ -44,7 +44,7 @@ def require_deployable(servers: Mapping[str, Server]) -> None:
             raise UsageError(
                 f"--deploy: the server {name} doesn't say how it runs in an image",
                 code="deployment",
-                hint="Leave --deploy out, or serve it by another.",
+                hint="Leave --deploy out, or choose another server.",
             )
 
 
@@ -145,7 +145,7 @@ def _deployable(given: _Given, request: Request, root: Path) -> Deployable:
         raise UsageError(
             f"--deploy: the package {folder.name} of {server.name} can't run in an image",
             code="deployment",
-            hint="Leave --deploy out, or serve it by another.",
+            hint="Leave --deploy out, or choose another server.",
         )
     name, beside = folder.name, server.calls(folder)
     return Deployable(

@@ -97,7 +97,8 @@ class Found:
         weights = self.request.get("weights")
         if weights and "weights" not in given and self._is_source(source):
             raise UsageError(
-                f"{self.title} was made of {source} with --weights {weights}, and none are given",
+                f"{self.title} was made from {source} with --weights {weights}, and the "
+                "command gives no weights",
                 code="option-missing",
                 hint=f"Add --weights PATH/{weights}.",
             )
@@ -141,12 +142,12 @@ def artifacts_of(
         raise UsageError(
             f"{path} holds no artifact" + " of that target and precision" * bool(listed),
             code="not-an-artifact",
-            hint=f"It holds: {names}." if listed else "Its run missed a gate, or was cut short.",
+            hint=f"It holds: {names}." if listed else "Its run missed a gate or was stopped.",
         )
     gone = [item.title for item in found if not item.path.exists()]
     if gone:
         raise UsageError(
-            f"{path} names {', '.join(gone)} in its manifest, which isn't there",
+            f"{path} names {', '.join(gone)} in its manifest, but the file isn't there",
             code="package-incomplete",
             hint="Convert the model again.",
         )

@@ -282,7 +282,7 @@ def _require_decodable(known: InGraph, request: Request, targets: Sequence[str])
         raise UsageError(
             f"--ort-extensions: {why}",
             code="prepare-graph",
-            hint="Leave it out: stages outside of the graph decode files.",
+            hint="Leave --ort-extensions out. Then files are decoded outside of the graph.",
         )
 
 
@@ -310,8 +310,9 @@ def _require_something(declared: Declaration) -> None:
     raise UsageError(
         f"--prepare graph: {what}",
         code="prepare-graph",
-        hint="Write prepare: {kind: picture, ...} or answer: in a recipe, or give --image-mean "
-        "and --image-std; what is prepared outside of the graph needs no --prepare graph.",
+        hint="Write prepare: {kind: picture, ...} or answer: into a recipe, or give "
+        "--image-mean and --image-std. Preparation outside of the graph needs no --prepare "
+        "graph.",
     )
 
 

@@ -167,9 +167,9 @@ def missed_error(
         said = [f"{', '.join(unmade)} couldn't be converted"] if unmade else []
         said += [f"{', '.join(item.title for item in failed)} missed a gate"] if failed else []
         return PartlyError(
-            f"{'; '.join(said)}; what passed is in {place}: {', '.join(passed)}",
+            f"{'; '.join(said)}; the artifacts that passed are in {place}: {', '.join(passed)}",
             details=[*(f"{name}: {why}" for name, why in unmade.items()), *_misses(failed)],
-            hint=f"What missed is in the report alone: {page}",
+            hint=f"The artifacts that missed a gate are only in the report: {page}",
             report=report,
         )
     left = [left for outcome in outcomes for _, left in _not_done(outcome) if left.missed]

@@ -513,7 +513,8 @@ def require_known(request: Request) -> None:
         limit = request.value(name)
         if limit is not None and limit < 0:
             raise UsageError(
-                f"{option_of(name).flags[0]} {limit:g}: it is at least 0", code="option-value"
+                f"{option_of(name).flags[0]} {limit:g}: the value has to be at least 0",
+                code="option-value",
             )
     if request.min_cosine is not None and not -1 <= request.min_cosine <= 1:
         raise UsageError(
@@ -526,7 +527,7 @@ def require_known(request: Request) -> None:
     require_io_dtype(request)
     if request.palette_bits not in PALETTE_BITS:
         raise UsageError(
-            f"--palette-bits {request.palette_bits}: it is one of "
+            f"--palette-bits {request.palette_bits}: the value has to be one of "
             f"{', '.join(map(str, PALETTE_BITS))}",
             code="option-value",
         )
@@ -543,7 +544,7 @@ def require_known(request: Request) -> None:
         values = request.value(name)
         if len(set(values)) != len(values):
             raise UsageError(
-                f"--{name} names {', '.join(values)}: one of them twice", code="option-conflict"
+                f"--{name} names {', '.join(values)}, one of them twice", code="option-conflict"
             )
 
 
@@ -556,9 +557,9 @@ def require_calibration_samples(request: Request) -> None:
     lower = [name for name in request.precision if PRECISIONS[name].is_calibrated]
     if lower and not (request.samples or request.calibration_samples):
         raise UsageError(
-            f"{lower[0]} needs samples to measure value ranges on",
+            f"{lower[0]} needs samples to measure value ranges",
             code="samples-missing",
-            hint="Give --samples or --calibration-samples; random:N if noise will do.",
+            hint="Give --samples or --calibration-samples. random:N measures the ranges on noise.",
         )
 
 
@@ -574,7 +575,7 @@ def require_io_dtype(request: Request) -> None:
     if able and not set(able).intersection(request.precision):
         wanted = able[0]
         raise UsageError(
-            f"--io-dtype {asked} is for {wanted} artifacts, and --precision asks for "
+            f"--io-dtype {asked} needs {wanted} artifacts, but --precision asks for "
             f"{', '.join(request.precision)}",
             code="option-not-applicable",
             hint=f"Add {wanted} to --precision. Artifacts of other precisions keep float32 inputs "
@@ -586,7 +587,8 @@ def _require_batch(batch: str | None) -> None:
     if batch in (None, "dynamic", "keep") or (batch.isdecimal() and int(batch) > 0):
         return
     raise UsageError(
-        f"--batch {batch}: it is dynamic, keep, or a number of at least 1", code="option-value"
+        f"--batch {batch}: the value has to be dynamic, keep, or a number of at least 1",
+        code="option-value",
     )
 
 
@@ -600,7 +602,7 @@ def _require_point(request: Request) -> None:
         )
     if 1 not in request.bench_batches or 1 not in request.bench_concurrency:
         raise UsageError(
-            "--max-latency is judged at batch 1 with one caller",
+            "--max-latency judges batch 1 with one caller",
             code="option-conflict",
-            hint="Have 1 in --bench-batch and in --bench-concurrency.",
+            hint="Include 1 in --bench-batch and in --bench-concurrency.",
         )

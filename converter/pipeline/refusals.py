@@ -39,9 +39,9 @@ def _require_border(emitter: Emitter, precision: str, request: Request) -> None:
     able = emitter.integer_io if "int" in dtype else emitter.half_io
     if dtype != "float32" and not able:
         raise UsageError(
-            f"--io-dtype {dtype}: {emitter.name} takes and gives none",
+            f"--io-dtype {dtype}: {emitter.name} has no such inputs and outputs",
             code="option-not-applicable",
-            hint=f"Leave it out, or convert to {emitter.name} apart.",
+            hint=f"Leave it out, or convert to {emitter.name} in a run of its own.",
         )
 
 

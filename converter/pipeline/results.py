@@ -134,14 +134,16 @@ def write_outcome(
         for flow in flows[0]:
             if not all(folder.is_dir() for folder in flow.parts):
                 shutil.rmtree(flow.packaged.path)  # in the staging folder, written by this run
-                report.warn(f"{flow.packaged.path.name} isn't given: a part of it was taken out")
+                report.warn(
+                    f"{flow.packaged.path.name} is missing, because a part of it was left out"
+                )
                 continue
             places = {outcome.work.request.repository for outcome in told}
             if len(places) == 1:
                 _publish_one(flow.packaged, places.pop(), staging.journal)
             else:
                 report.warn(
-                    f"{flow.packaged.path.name} is in no repository: its parts' are several"
+                    f"{flow.packaged.path.name} is in no repository, because its parts use several"
                 )
             report.packages.append(PackageReport.of(flow.packaged, staging.folder))
         for text in flows[1]:

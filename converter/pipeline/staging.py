@@ -141,7 +141,8 @@ class Staging:
         if any(self._home.iterdir()) and not output_guard.is_marked(self._home):
             self._unlock()
             raise UsageError(
-                f"{self._home} is in the way: modelyard works there, and didn't make what is in it",
+                f"{self._home} is in the way: Modelyard works in this folder, but didn't "
+                "make the files in it",
                 code="output-in-the-way",
                 hint="Move it away, or choose another --out.",
             )
@@ -185,8 +186,8 @@ class Staging:
             self._require_replaceable()
         if _holds(self.out, Path.cwd()):
             raise UsageError(
-                f"the output folder {self.out} is the working directory, or holds it: a new folder "
-                "can't take its place",
+                f"the output folder {self.out} is the working directory, or contains it, so "
+                "a new folder can't replace it",
                 code="output-in-the-way",
                 hint="Run it from elsewhere, or choose another --out.",
             )
@@ -202,9 +203,10 @@ class Staging:
         for folder in (self.out, self.failed):
             if place.is_relative_to(folder) or folder.is_relative_to(place):
                 raise UsageError(
-                    f"--repository {repository} and the output folder {folder} lie in one another",
+                    f"--repository {repository} and the output folder {folder} are inside "
+                    "one another",
                     code="option-conflict",
-                    hint="Choose another --out: the repository gets a copy of what is served.",
+                    hint="Choose another --out. The repository gets a copy of the package.",
                 )
 
     def _require_replaceable(self) -> None:
@@ -222,8 +224,8 @@ class Staging:
             raise UsageError(
                 f"the output folder {self.out} can't be replaced: {why}",
                 code="output-in-the-way",
-                hint="--overwrite replaces what modelyard made, as it made it. Move what is yours "
-                "away, or choose another --out.",
+                hint="--overwrite replaces only what Modelyard made and nobody changed. Move "
+                "your own files away, or choose another --out.",
             )
 
     def _not_replaceable(self) -> str:
@@ -302,7 +304,7 @@ class Staging:
         found = output_guard.strange(aside)
         if found:
             raise UsageError(
-                f"{output_guard.listed(found)} came into {target} while this ran",
+                f"{output_guard.listed(found)} appeared in {target} during this run",
                 code="output-busy",
             )
 

@@ -149,7 +149,7 @@ def load(kind: str, name: str) -> Any:
         raise DependencyError(
             f"the {spoken(kind)} {name!r} of {made.package} can't be loaded: {made.error}",
             code="plugin-broken",
-            hint=f"Mend it, or uninstall it: pip uninstall {made.package}",
+            hint=f"Repair it, or uninstall it: pip uninstall {made.package}",
         ) from error
 
 
@@ -165,7 +165,9 @@ def _made(kind: str, entry: EntryPoint) -> Any:
         raise DependencyError(
             f"the {spoken(kind)} {name!r} needs the package {error.name or error}",
             code="package-missing",
-            hint=install_line(name) if name in extras() else "See what is there: modelyard doctor",
+            hint=install_line(name)
+            if name in extras()
+            else "modelyard doctor shows what is installed.",
         ) from error
     except AttributeError as error:  # of a package that another has left half of
         from converter.plugins.extras import damaged

@@ -330,8 +330,8 @@ class Task:
                 raise UsageError(
                     f"--keep-float {pattern} names no node of the model",
                     code="unknown-name",
-                    hint="Patterns are compared with operators, which modelyard inspect shows, and "
-                    "node names, which modelyard sensitivity does.",
+                    hint="A pattern is compared with the operators that modelyard inspect "
+                    "lists, and with the node names that modelyard sensitivity lists.",
                 )
             found |= names
         return frozenset(found)

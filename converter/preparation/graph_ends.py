@@ -50,5 +50,5 @@ def refused(why: str) -> UsageError:
     return UsageError(
         f"--prepare graph: {why}",
         code="prepare-graph",
-        hint="Leave --prepare graph out: stages outside of the graph do it.",
+        hint="Leave --prepare graph out. Then files are prepared outside of the graph.",
     )

@@ -75,7 +75,7 @@ def require_expressible(picture: Picture) -> None:
         raise UsageError(
             f"--prepare graph: {problem}",
             code="prepare-graph",
-            hint="Leave --prepare graph out: stages outside of the graph do it.",
+            hint="Leave --prepare graph out. Then files are prepared outside of the graph.",
         )
 
 

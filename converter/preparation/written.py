@@ -42,7 +42,9 @@ def require_written(prepare: Sequence[Any], answer: Sequence[Any]) -> None:
     problems = [*_problems("prepare", prepare, PREPARE), *_problems("answer", answer, ANSWER)]
     if problems:
         raise UsageError(
-            "what is prepared and answered isn't right", code="preparation", details=problems
+            "the declaration of preparation and answers isn't right",
+            code="preparation",
+            details=problems,
         )
 
 
@@ -69,9 +71,9 @@ def _with_code(item: Mapping[str, Any]) -> dict[str, Any]:
         ) from error
     if scrub(code) != code:
         raise UsageError(
-            f"step: {path.name} names a path of this machine, and goes along with the output",
+            f"step: {path.name} contains a path of this machine, and would be part of the output",
             code="preparation",
-            hint="Have it read nothing but what it is given.",
+            hint="The function may only read what it is given.",
         )
     return {**item, "step": f"{path.name}:{function}", "code": code}
 
@@ -114,10 +116,10 @@ def require_declared(declared: Declaration | None) -> Declaration:
     fixed = ("constant", "state")
     if declared is None or not any(item.kind not in fixed for item in declared.prepare):
         raise UsageError(
-            "--prepare server: nothing says how files become the model's inputs",
+            "--prepare server: there is no description of how files become the model's inputs",
             code="preparation",
-            hint="Write it under prepare: in a recipe, or give --image-size, --image-mean and "
-            "--image-std, or samples of the kind that users send.",
+            hint="Write it under prepare: in a recipe, give --image-size, --image-mean and "
+            "--image-std, or give samples of the kind that users send.",
         )
     return declared
 
@@ -176,7 +178,9 @@ def filled(
         )
     if problems:
         raise UsageError(
-            "what is prepared and answered isn't right", code="preparation", details=problems
+            "the declaration of preparation and answers isn't right",
+            code="preparation",
+            details=problems,
         )
     return tuple(made), notes
 

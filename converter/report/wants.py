@@ -112,10 +112,11 @@ def read_want(text: str) -> list[Term]:
         if found is None or found[1] not in FIGURES:
             nearest = get_close_matches(part, FIGURES, 1)
             raise UsageError(
-                f"--want {text!r}: {part!r} is no limit",
+                f"--want {text!r}: {part!r} isn't a limit",
                 code="option-value",
                 hint=(f"Did you mean {nearest[0]}? " if nearest else "")
-                + f"Write p95<20ms or size<10MB; figures are: {', '.join(FIGURES)}.",
+                + "Write a limit as p95<20ms or size<10MB. The figures are: "
+                f"{', '.join(FIGURES)}.",
             )
         name, sign, limit = found.groups()
         if sign == "=":

@@ -190,7 +190,7 @@ class Child:
         tail = self.log_tail(15)
         if silent:
             return MachineError(
-                f"{self.what} closed its pipe and went on", code="process-ended", details=tail
+                f"{self.what} closed its pipe, but didn't end", code="process-ended", details=tail
             )
         how = (
             f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"

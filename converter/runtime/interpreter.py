@@ -259,8 +259,8 @@ def _examined(path: str, executable: str) -> tuple[Interpreter, list[str]]:
     numbers, prefix, folders, packages, abi = told
     if tuple(numbers) < OLDEST:
         raise UsageError(
-            f"--python {path}: it is Python {'.'.join(map(str, numbers))}; the oldest that "
-            f"works is {'.'.join(map(str, OLDEST))}",
+            f"--python {path}: it is Python {'.'.join(map(str, numbers))}; Modelyard needs "
+            f"{'.'.join(map(str, OLDEST))} or newer",
             code="python-unusable",
         )
     version = (numbers[0], numbers[1], numbers[2])
@@ -286,8 +286,8 @@ def _ask(path: str, executable: str) -> Any:
         )
     except subprocess.TimeoutExpired:
         raise UsageError(
-            f"--python {path}: it didn't answer within {STARTUP_SECONDS} s, so it isn't a Python "
-            "that runs",
+            f"--python {path}: it didn't answer within {STARTUP_SECONDS} s, so it isn't a "
+            "working Python",
             code="python-unusable",
         ) from None
     except OSError as error:
@@ -297,8 +297,8 @@ def _ask(path: str, executable: str) -> Any:
     lines = [line for line in answer.stdout.splitlines() if line.startswith(_MARK)]
     if not lines:
         raise UsageError(
-            f"--python {path}: it isn't a Python that runs: it ended with code "
-            f"{answer.returncode} and said",
+            f"--python {path}: it isn't a working Python: it ended with code "
+            f"{answer.returncode} and printed",
             code="python-unusable",
             details=_last_lines(answer.stderr) or ["nothing"],
         )

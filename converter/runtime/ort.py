@@ -230,10 +230,10 @@ class OrtSession:
         missing = [name for name in self._asked if PROVIDERS[name] not in running]
         if missing:
             raise DependencyError(
-                f"ONNX Runtime did not start the provider {', '.join(missing)}; "
-                f"it would run on {', '.join(running)}",
+                f"ONNX Runtime did not start the provider {', '.join(missing)} and would run "
+                f"on {', '.join(running)}",
                 code="device-missing",
-                hint="See `modelyard doctor` for what this machine has.",
+                hint="`modelyard doctor` shows what this machine has.",
             )
 
     def run(self, feeds: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, np.ndarray[Any, Any]]:
@@ -416,7 +416,9 @@ def _outline_of(model: Path) -> onnx.ModelProto:
         ) from error
     give_back()
     if not same:
-        raise ModelError(f"{model.name} isn't read as it was written", code="model-damaged")
+        raise ModelError(
+            f"{model.name} was read back differently than it was written", code="model-damaged"
+        )
     return outline
 
 
@@ -631,7 +633,7 @@ def _weights_folder(model: onnx_ir.Model) -> str | None:
     }
     if len(folders) > 1:
         raise ModelError(
-            "the model's weights lie in several folders",
+            "the model's weights are in several folders",
             code="model-too-large",
             details=sorted(folders),
         )

@@ -147,7 +147,7 @@ def open_session(
             f"ONNX Runtime did not start {gpus}",
             code="device-missing",
             details=[one_line(line) for line in str(error).splitlines() if line.strip()],
-            hint="See `modelyard doctor` for what this machine has.",
+            hint="`modelyard doctor` shows what this machine has.",
         ) from error
 
 

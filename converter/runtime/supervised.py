@@ -265,7 +265,7 @@ class _Supervisor:
         doing = doing or self._doing()
         self._end_family()
         self._end_with(
-            MachineError(f"{doing}: ended, since {why}", code="process-ended", hint=hint)
+            MachineError(f"{doing}: ended, because {why}", code="process-ended", hint=hint)
         )
 
     def _doing(self) -> str:

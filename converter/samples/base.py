@@ -117,9 +117,9 @@ class Samples(ABC):
         if not axes and size not in (1, fixed):
             free = isinstance(fixed, int)  # which --batch dynamic leaves nowhere
             raise UsageError(
-                f"the model's batch is fixed, so that a batch of {size} can't be made",
+                f"the model's batch is fixed, so a batch of {size} isn't possible",
                 code="batch-fixed",
-                hint="Ask for the batch it has" + ", or convert with --batch dynamic." * free,
+                hint="Use the model's own batch" + ", or convert with --batch dynamic." * free,
             )
         alike = self._endless_alike()
         for _ in range(count):

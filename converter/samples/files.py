@@ -80,9 +80,10 @@ class ArraySamples(Samples):
             self.label_names = label_names = classes_of(file.name for file in files)
         if by_file and not folder:
             raise UsageError(
-                f"--labels {Path(labels or '').name} is for a folder of files",
+                f"--labels {Path(labels or '').name} only works with a folder of files",
                 code="labels",
-                hint="Keep the labels of one .npz in it, under the key that --labels names.",
+                hint="Store the labels of an .npz file inside of it, under the key that "
+                "--labels names.",
             )
         key = "none" if by_file else labels
         found = labels_of_files([f.name for f in files], labels if by_file else None, label_names)

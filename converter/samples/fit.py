@@ -178,7 +178,8 @@ def check_dtype(found: np.dtype[Any], spec: TensorSpec) -> None:
         good = found.newbyteorder("=") == numpy_dtype(spec)
     if not good:
         raise Misfit(
-            f"the dtype differs; cast it with array.astype({spec.dtype!r}) if that's meant"
+            f"the dtype differs; convert it with array.astype({spec.dtype!r}) if that is "
+            "what you want"
         )
 
 
@@ -215,7 +216,7 @@ def _check_finite(array: Array, spec: TensorSpec, where: str) -> None:
             f"{where}: the input {spec.name!r} holds {'NaN' if np.isnan(value) else value} at "
             f"{place}{',' * bool(unanswered)}{unanswered}",
             code="not-finite",
-            hint="Take that sample out, or repair it.",
+            hint="Remove the sample, or repair it.",
         )
 
 
@@ -266,12 +267,12 @@ def _match_names(
     if extra:
         details.append(f"not an input: {_few(extra)}")
     raise UsageError(
-        f"{where}: its arrays are not named as the model's inputs",
+        f"{where}: its arrays don't have the names of the model's inputs",
         code="samples-mismatch",
         details=details,
-        hint="Name each array after its input, as in "
-        f"np.savez(file, {', '.join(f'{n}=...' if n.isidentifier() else '...' for n in names)}); "
-        "labels go under the name 'label', or the one given with --labels.",
+        hint="Name each array after its input, as in np.savez(file, "
+        f"{', '.join(f'{n}=...' if n.isidentifier() else '...' for n in names)}). Labels "
+        "have the name 'label', or the name given with --labels.",
     )
 
 
@@ -295,7 +296,7 @@ def _part(spec: TensorSpec, header: Header, batched: bool) -> Part:
         if fixed is None:  # 5
             return Part()
         if fixed == 0 or shape[0] % fixed:
-            raise Misfit(f"its first dimension is no multiple of the fixed batch {fixed}")
+            raise Misfit(f"its first dimension isn't a multiple of the fixed batch {fixed}")
         return Part(shape[0] // fixed, 0, fixed)  # 4
     if len(shape) == rank - 1 and (axis == 0 or fixed == 1):  # 2
         return Part(1, expand=True)
@@ -315,7 +316,7 @@ def _check_shape(
         elif wanted != BATCH and wanted != "?":
             size, name = sizes.setdefault(wanted, (found, spec.name))
             if size != found:
-                raise Misfit(f"{wanted} is {found} here and {size} in {name}")
+                raise Misfit(f"{wanted} is {found} here, but {size} in {name}")
 
 
 def _check_counts(parts: Mapping[str, Part]) -> list[str]:
@@ -343,7 +344,7 @@ def _label_part(header: Header, count: int, step: int, where: str) -> Part:
     if count == 1 and rows is None:
         return Part()
     raise UsageError(
-        f"{where} holds {count * step} samples, and labels of shape {list(header.shape)}",
+        f"{where} holds {count * step} samples, but labels of shape {list(header.shape)}",
         code="labels",
-        hint="Give one label a sample.",
+        hint="Give one label for each sample.",
     )

@@ -79,9 +79,9 @@ class FunctionSamples(Samples):
     ) -> None:
         if request.labels not in (None, "none"):
             raise UsageError(
-                f"--labels {request.labels} doesn't go with a function",
+                f"--labels {request.labels} can't be used with a function",
                 code="labels",
-                hint="Let it yield (sample, label).",
+                hint="The function has to yield (sample, label).",
             )
         self.inputs = inputs
         self.label_names = label_names

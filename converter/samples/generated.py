@@ -101,8 +101,8 @@ def _check_sizes(inputs: tuple[TensorSpec, ...], sizes: Mapping[str, int]) -> No
             "random samples can't be made for this model",
             code="size-unknown",
             details=problems,
-            hint="Give each free dimension a size with --dim NAME=SIZE, or give --samples; --input "
-            "NAME:DIMxDIM fixes sizes in the model itself.",
+            hint="Give each free dimension a size with --dim NAME=SIZE, or give --samples. "
+            "--input NAME:DIMxDIM fixes the sizes in the model.",
         )
 
 

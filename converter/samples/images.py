@@ -74,9 +74,9 @@ class ImageSamples(Samples):
             files = files[: limit_samples(request.samples_limit, step) * step]
         if len(files) % step:
             raise UsageError(
-                f"{len(files)} images are no multiple of the model's fixed batch of {step}",
+                f"{len(files)} images aren't a multiple of the model's fixed batch of {step}",
                 code="samples-count",
-                hint=f"Take fewer, with --samples-limit {len(files) // step * step}."
+                hint=f"Use fewer: --samples-limit {len(files) // step * step}."
                 if len(files) > step
                 else f"Give at least {step}"
                 + ", or --batch dynamic." * (request.batch != "dynamic"),
@@ -130,7 +130,7 @@ class ImageSamples(Samples):
         if len(shapes) > 1:
             name = self._groups[index][0][0].name
             raise UsageError(
-                f"the images from {name} on differ in size, and the model's batch is fixed",
+                f"the images differ in size from {name} on, and the model's batch is fixed",
                 code="samples-mismatch",
                 hint="Give --image-size.",
             )
@@ -223,7 +223,7 @@ class ImagePlan:
 def _image_input(inputs: Sequence[TensorSpec]) -> TensorSpec:
     if len(inputs) != 1:
         raise UsageError(
-            "images feed a model with one input, and this one has "
+            "images need a model with one input, and this model has "
             + ", ".join(f"{spec.name} {spec.describe()}" for spec in inputs),
             code="samples-mismatch",
             hint="Prepare its inputs as .npz files, or with FILE.py:FUNCTION.",
@@ -231,7 +231,7 @@ def _image_input(inputs: Sequence[TensorSpec]) -> TensorSpec:
     spec = inputs[0]
     if spec.rank not in (3, 4) or spec.dtype in ("string", "bool"):
         raise UsageError(
-            f"the input {spec.name} takes {spec.describe()}, which is no image",
+            f"the input {spec.name} takes {spec.describe()}, which isn't an image",
             code="samples-mismatch",
             hint="Prepare its inputs as .npz files, or with FILE.py:FUNCTION.",
         )
@@ -248,9 +248,9 @@ def _is_nchw(spec: TensorSpec, dims: Sequence[int | str], asked: str | None) -> 
     first, last = dims[0] in _CHANNELS, dims[2] in _CHANNELS
     if first == last:
         raise UsageError(
-            f"which dimension of {spec.name} {spec.describe()} is the channels is unclear",
+            f"it isn't clear which dimension of {spec.name} {spec.describe()} holds the channels",
             code="samples-mismatch",
-            hint="Say so with --image-layout nchw or nhwc.",
+            hint="Give --image-layout nchw or nhwc.",
         )
     return first
 
@@ -319,7 +319,7 @@ def table_of(spec: TensorSpec, picture: Picture) -> Array:
     """What each pixel value becomes, of the input's type, [channels, 256]."""
     if not np.isfinite([picture.mean, picture.std]).all() or not all(picture.std):
         raise UsageError(
-            "--image-mean and --image-std have to be numbers, and no deviation 0",
+            "--image-mean and --image-std have to be numbers, and --image-std can't be 0",
             code="option-value",
         )
     exact, dtype = value_table(picture.model_dump()), numpy_dtype(spec)
@@ -333,7 +333,7 @@ def table_of(spec: TensorSpec, picture: Picture) -> Array:
     if not fits.all():
         bad = exact[~fits][0]
         raise UsageError(
-            f"prepared as asked, images hold {bad:g}, which {spec.name} ({spec.dtype}) can't",
+            f"the prepared images hold {bad:g}, which {spec.name} ({spec.dtype}) can't hold",
             code="samples-mismatch",
             hint="Change --image-scale, --image-mean and --image-std.",
         )
@@ -346,7 +346,7 @@ def _by_channel(
     """One number a channel; one for all may be given."""
     if len(values) not in (0, 1, channels):
         raise UsageError(
-            f"{flag} has {len(values)} values, the model's image {channels} channels",
+            f"{flag} has {len(values)} values, but the model's image has {channels} channels",
             code="option-value",
         )
     return tuple(np.broadcast_to(np.asarray(values or [default], np.float64), (channels,)).tolist())

@@ -31,7 +31,7 @@ def read_label_names(path: str) -> tuple[str, ...]:
     try:
         names = file.read_text(encoding="utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
-        raise UsageError(f"--label-names {file.name} is not UTF-8 text", code="labels") from error
+        raise UsageError(f"--label-names {file.name} isn't text in UTF-8", code="labels") from error
     except OSError as error:
         raise from_os_error(error, f"reading --label-names {file.name}") from error
     while names and not names[-1].strip():
@@ -60,7 +60,8 @@ class MaskFile:
             with Image.open(self.path, formats=("PNG",)) as image:
                 if image.mode not in ("L", "P"):
                     raise UsageError(
-                        f"the mask {self.path.name} is {image.mode}, not of one value a pixel",
+                        f"the mask {self.path.name} is {image.mode}: a mask has one value "
+                        "for each pixel",
                         code="labels",
                     )
                 return np.asarray(image)
@@ -150,10 +151,10 @@ def _by_folder(names: Sequence[str], label_names: Sequence[str] | None) -> dict[
             found[name] = int(folder)
         elif slash:
             raise UsageError(
-                f"--labels folder: {folder} is none of the model's classes",
+                f"--labels folder: {folder} isn't one of the model's classes",
                 code="labels",
-                details=[f"they are {', '.join(list(known or ())[:10])}"],
-                hint="Name folders after the classes, or after their indices.",
+                details=[f"the classes are {', '.join(list(known or ())[:10])}"],
+                hint="Name the folders after the classes, or after their indices.",
             )
     return found
 
@@ -165,7 +166,7 @@ def check_labels(labels: Any, label_names: Sequence[str] | None) -> None:
             raise UsageError(
                 f"the label {label} is not among the {len(label_names)} names of --label-names",
                 code="labels",
-                hint="That file has a line for each class, in the order of the model's outputs.",
+                hint="The file needs a line for each class, in the order of the model's outputs.",
             )
 
 
@@ -208,7 +209,7 @@ def _read_coco(
         raise from_os_error(error, f"reading --labels {file.name}") from error
     except (ValueError, KeyError, TypeError) as error:
         raise UsageError(
-            f"--labels {file.name} is no COCO JSON: {error!r}", code="labels"
+            f"--labels {file.name} isn't a JSON file of COCO: {error!r}", code="labels"
         ) from error
 
 

@@ -134,7 +134,7 @@ def _load(
         return _folder(path, request, inputs, sizes, names)
     if request.samples_pattern:
         raise UsageError(
-            f"--samples-pattern is for a folder, and {path.name} is none", code="option-value"
+            f"--samples-pattern needs a folder, and {path.name} isn't a folder", code="option-value"
         )
     return _file(path, request, inputs, sizes, names, tokenize)
 
@@ -153,7 +153,7 @@ def _count(asked: str) -> int:
     text = asked.removeprefix("random:")
     if not re.fullmatch(r"[1-9]\d{0,5}", text):
         raise UsageError(
-            f"--samples {asked}: expected random:N, as in random:16, and N below 1,000,000",
+            f"--samples {asked}: expected random:N, as in random:16, with N below 1,000,000",
             code="option-value",
         )
     return int(text)
@@ -230,12 +230,13 @@ def _file(
         return SoundSamples([file], inputs, request, label_names=names, origin=path.name)
     if suffix == ".py":
         raise UsageError(
-            f"--samples {path.name}: which function of it is missing",
+            f"--samples {path.name}: name the function in it that makes the samples",
             code="choose-one",
             hint=f"Write {path.name}:FUNCTION.",
         )
     raise UsageError(
-        f"--samples {path.name}: its kind ({suffix or 'no suffix'}) is not known",
+        f"--samples {path.name}: Modelyard doesn't know this kind of file "
+        f"({suffix or 'no suffix'})",
         code="file-unreadable",
         hint="Samples are .npz, .npy, .csv, images, sounds, a folder of .npz, images or sounds, "
         "FILE.py:FUNCTION, or random:N.",
@@ -294,7 +295,7 @@ def _held(folder: Path, pattern: str | None) -> list[list[SampleFile]]:
         raise UsageError(
             f"--samples {where} holds {' and '.join(there)}",
             code="choose-one",
-            hint="Say which are meant with --samples-pattern, as in '*.npz'.",
+            hint="Choose with --samples-pattern, as in '*.npz'.",
         )
     if not there:
         what = f" that match {pattern!r}" if pattern else ""

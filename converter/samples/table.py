@@ -137,9 +137,9 @@ class TableSamples(Samples):
             why = ", and the model has no answer where it is missing" if gone else ""
             raise UsageError(
                 f"{self._file.name}, line {number}, column {self._header[column]!r}: "
-                f"{cell!r} is no {spec.dtype}{why}",
+                f"{cell!r} isn't a {spec.dtype}{why}",
                 code="file-unreadable",
-                hint="Take that line out, or fill the cell." if gone else "",
+                hint="Remove the line, or fill the cell." if gone else "",
             ) from error
 
     def _label_of(self, group: Sequence[tuple[int, list[str]]]) -> Any:
@@ -187,13 +187,13 @@ def _check_header(file: Path, header: Sequence[str]) -> None:
         raise UsageError(f"{file.name} is empty", code="file-unreadable")
     if any(_is_number(name) for name in header):
         raise UsageError(
-            f"{file.name}: its first line holds numbers, and has to name the columns",
+            f"{file.name}: its first line holds numbers, but has to name the columns",
             code="file-unreadable",
-            hint="Write a line of column names above it.",
+            hint="Write a line of column names above the numbers.",
         )
     if twice := sorted(name for name, count in Counter(header).items() if count > 1):
         raise UsageError(
-            f"{file.name} names a column twice: {', '.join(twice)}", code="file-unreadable"
+            f"{file.name} has two columns of one name: {', '.join(twice)}", code="file-unreadable"
         )
 
 
@@ -230,7 +230,7 @@ def _line_count(file: Path, rows: int, limit: int | None, step: int) -> int:
         return min(rows - rows % step, limit_samples(limit, step) * step)
     if rows % step:
         raise UsageError(
-            f"{file.name}: {rows} lines are no multiple of the model's fixed batch of {step}",
+            f"{file.name}: {rows} lines aren't a multiple of the model's fixed batch of {step}",
             code="samples-count",
         )
     return rows
@@ -243,7 +243,7 @@ def explained(file: Path) -> Iterator[None]:
         yield
     except (UnicodeDecodeError, csv.Error) as error:
         raise UsageError(
-            f"{file.name} is not a CSV in UTF-8 ({error})", code="file-unreadable"
+            f"{file.name} isn't a CSV file in UTF-8 ({error})", code="file-unreadable"
         ) from error
     except OSError as error:
         raise from_os_error(error, f"reading {file.name}") from error

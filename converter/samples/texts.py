@@ -69,10 +69,11 @@ class TextSamples(Samples):
             raise UsageError(f"{file.name} holds no samples", code="samples-missing")
         if tokenize is None:
             raise UsageError(
-                f"{file.name} holds texts, and the source has no tokenizer to make tokens of them",
+                f"{file.name} holds texts, and the source has no tokenizer that turns them "
+                "into tokens",
                 code="tokenizer",
-                hint="Texts go with a Hugging Face folder that holds its tokenizer's files; for "
-                "any other source, give the model's own inputs as .npz.",
+                hint="Texts need a Hugging Face folder with its tokenizer's files. For any "
+                "other source, give the model's own inputs as .npz.",
             )
         self._labels = _labels(file, rows, labels, label_names)
         self._lines = [f"{file.name}, line {number}" for number, _ in rows]
@@ -88,7 +89,7 @@ class TextSamples(Samples):
         lacking = [spec.name for spec in self.inputs if _key(spec) not in given]
         if lacking:
             raise UsageError(
-                f"the tokenizer gives no {', '.join(lacking)} for the texts of {file.name}",
+                f"the tokenizer doesn't give {', '.join(lacking)} for the texts of {file.name}",
                 code="tokenizer",
                 details=[f"it gives {', '.join(given)}"],
                 hint="Give the model's own inputs as .npz.",
@@ -133,7 +134,7 @@ def _rows(file: Path) -> list[tuple[int, dict[str, str]]]:
                     f"{file.name}, line {reader.line_num}: expected {len(header)} columns, found "
                     f"{len(cells)}",
                     code="file-unreadable",
-                    hint="A text that holds a comma stands in double quotes.",
+                    hint="Put a text with a comma into double quotes.",
                 )
             if cells:
                 found.append((reader.line_num, dict(zip(header, cells, strict=True))))
@@ -166,8 +167,7 @@ def _length(inputs: Sequence[TensorSpec], sizes: Mapping[str, int]) -> tuple[int
     for spec in inputs:
         if spec.shape is None or len(spec.shape) != 2 or spec.shape[0] not in (1, BATCH):
             raise UsageError(
-                f"texts feed inputs of [batch, sequence], a text at a time, and {spec.name} is "
-                f"{spec.describe()}",
+                f"texts fill inputs of [batch, sequence], and {spec.name} is {spec.describe()}",
                 code="samples-mismatch",
                 hint="Give the model's own inputs as .npz.",
             )

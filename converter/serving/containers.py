@@ -40,7 +40,7 @@ def require_program() -> str:
         raise DependencyError(
             "neither docker nor podman works here",
             code="package-missing",
-            hint="Install one of them, and start its service: `docker info` has to answer.",
+            hint="Install one of them and start its service. `docker info` has to work.",
         )
     return found
 

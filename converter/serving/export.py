@@ -51,9 +51,9 @@ def export(
     """
     if address.protocol == "json":
         raise UsageError(
-            f"--export {tool}: it asks by the V2 protocol",
+            f"--export {tool}: this tool only speaks the V2 protocol",
             code="option-not-applicable",
-            hint="Over HTTP or gRPC.",
+            hint="Use a server's address for V2 over HTTP or gRPC.",
         )
     folder.mkdir(parents=True, exist_ok=True)
     data = {"data": [_entry(inputs, feeds) for feeds in samples]}

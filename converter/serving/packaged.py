@@ -81,7 +81,7 @@ def read_facts(folder: Path) -> Facts | None:
         facts = json.loads(file.read_bytes())
     if "flow" in facts:
         raise UsageError(
-            f"{folder.name} is a flow, which takes files, and check and bench send arrays",
+            f"{folder.name} is a flow that takes files, and check and bench send arrays",
             code="option-not-applicable",
             hint=f"Its own test sends files: python {folder / 'selftest.py'} --url URL",
         )
@@ -89,8 +89,8 @@ def read_facts(folder: Path) -> Facts | None:
         inputs, outputs = (tuple(map(_spec, facts[key])) for key in ("inputs", "outputs"))
         if any("sequence" in item for item in facts["samples"]):
             raise UsageError(
-                f"{folder.name} keeps states over sequences of requests, and check and bench send "
-                "each request alone",
+                f"{folder.name} keeps states over sequences of requests, and check and bench "
+                "send single requests",
                 code="option-not-applicable",
                 hint=f"Its own test sends sequences: python {folder / 'selftest.py'} --url URL",
             )
@@ -104,13 +104,14 @@ def read_facts(folder: Path) -> Facts | None:
         )  # fmt: skip
     except (KeyError, TypeError, ValueError, OSError) as error:
         raise ModelError(
-            f"{folder.name}/{FACTS} isn't as it was written: {error!r}", code="package-incomplete"
+            f"{folder.name}/{FACTS} was changed since it was written: {error!r}",
+            code="package-incomplete",
         ) from error
     if not pairs:
         raise UsageError(
             f"{folder.name} holds no samples",
             code="package-incomplete",
-            hint="Name the model's source instead.",
+            hint="Name the model's source in place of the package.",
         )
     return made
 

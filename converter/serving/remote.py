@@ -68,7 +68,7 @@ def reaching(address: Address) -> Iterator[None]:
         raise UsageError(
             f"{address.place} doesn't answer: {error}",
             code="server-unreachable",
-            hint="Is the server there, and ready?",
+            hint="Check that the server runs there, and is ready.",
         ) from error
     except ErrorAnswer as error:
         raise ModelError(
@@ -76,9 +76,9 @@ def reaching(address: Address) -> Iterator[None]:
         ) from error
     except (ValueError, KeyError, TypeError, IndexError) as error:
         raise ModelError(
-            f"{address.place} gives an answer that isn't of its protocol: {error!r}",
+            f"{address.place} gives an answer that doesn't follow its protocol: {error!r}",
             code="server-refused",
-            hint="--protocol says what it speaks.",
+            hint="--protocol sets the protocol that the server speaks.",
         ) from error
 
 
@@ -98,7 +98,7 @@ class RemoteSession:
             raise UsageError(
                 f"{wire.address.place} doesn't say what the model takes",
                 code="inputs-unknown",
-                hint="Name the package that it serves, or the model's source.",
+                hint="Name the package that the server serves, or the model's source.",
             )
         self.inputs, self.outputs = (tuple(items) for items in found)
 

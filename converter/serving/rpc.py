@@ -69,7 +69,7 @@ class V2Rpc(Wire):
     def __init__(self, address: Address) -> None:
         if not address.model:
             raise UsageError(
-                f"which model of {address.place} is meant isn't known",
+                f"the address doesn't say which model of {address.place} is meant",
                 code="option-missing",
                 hint=f"--server grpc://{address.place}/NAME",
             )

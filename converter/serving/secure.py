@@ -28,7 +28,7 @@ def context_of(certificate: Path, key: Path, protocols: list[str]) -> ssl.SSLCon
         raise UsageError(
             f"--tls {certificate} {key}: {error}",
             code="file-access",
-            hint="A certificate and its private key, both PEM.",
+            hint="Give a certificate and its private key, both as PEM files.",
         ) from error
     return context
 

@@ -143,7 +143,7 @@ def _extensions(address: Address) -> Any:
         raise UsageError(
             f"{address.place} doesn't speak the Open Inference Protocol: GET /v2 gives {error}",
             code="server-unreachable",
-            hint="Plain JSON needs the whole address that requests are posted to: "
+            hint="For plain JSON, give the whole address that takes requests: "
             f"http://{address.place}/predict, for example.",
         ) from error
 
@@ -158,7 +158,7 @@ def _only_model(address: Address) -> str:
         return str(names[0])
     has = f"it has {', '.join(names)}" if names else "it doesn't say which it has"
     raise UsageError(
-        f"which model of {address.place} is meant isn't known: {has}",
+        f"the address doesn't say which model of {address.place} is meant: {has}",
         code="option-missing",
         hint=f"--server http://{address.place}/v2/models/NAME",
     )

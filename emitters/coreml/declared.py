@@ -50,7 +50,7 @@ class Declared:
             allowed = "x".join(map(_range, self.ranges))
         if not fits:
             raise UsageError(
-                f"{name} is {'x'.join(map(str, shape))}, and the package takes {allowed}",
+                f"{name} is {'x'.join(map(str, shape))}, but the package takes {allowed}",
                 code="shape-range",
                 hint=_LIST_IT if self.listed else _WIDEN,
             )

@@ -120,8 +120,8 @@ def picture(name: str, pixels: Array, color: str) -> Any:
     """
     if (pixels != np.rint(pixels)).any() or pixels.min() < 0 or pixels.max() > 255:
         raise UsageError(
-            f"a sample of {name} is no picture: its pixels would be {pixels.min():g} to "
-            f"{pixels.max():g}, and Core ML takes whole numbers of 0..255",
+            f"a sample of {name} isn't a picture: its pixels would be {pixels.min():g} to "
+            f"{pixels.max():g}, but Core ML takes whole numbers from 0 to 255",
             code="samples-mismatch",
             hint="Check with a folder of images: --samples DIR.",
         )

@@ -47,7 +47,7 @@ def memory_of(package: Deployable) -> tuple[int, int, str]:
         raise UsageError(
             f"--memory-limit {limit}: {package.name} needs {needs} MiB",
             code="deployment",
-            hint=f"That is {said}. Give more: the server itself takes some, too.",
+            hint=f"That is {said}. Give more, because the server itself needs memory too.",
         )
     told = f"{asked} MiB: {said}, and {BESIDE} for the server, an allowance"
     return min(asked, limit or asked), limit or 2 * asked, told

@@ -140,7 +140,7 @@ class _Trial:
                 log = containers.done([self.tool, "logs", self.name])
                 ended = "isn't ready" if self._runs() else "ended"
                 raise DependencyError(
-                    f"the image of {self.package.name} was built, and the server in it {ended} "
+                    f"the image of {self.package.name} was built, but its server {ended} "
                     f"after {time.monotonic() - began:.0f} s",
                     code="setup-failed",
                     details=containers.last_lines(log, 20),
@@ -171,12 +171,12 @@ class _Trial:
         said = done.stdout.strip().splitlines()
         if done.returncode == 1:
             raise GateError(
-                f"the image of {self.package.name} answers otherwise than the source",
+                f"the image of {self.package.name} gives other answers than the source",
                 details=containers.last_lines(done, 20),
             )
         if not said:
             raise DependencyError(
-                f"the image of {self.package.name} runs, and its self-test doesn't",
+                f"the image of {self.package.name} runs, but its self-test fails",
                 code="setup-failed",
                 details=containers.last_lines(done),
             )

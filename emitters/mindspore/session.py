@@ -52,7 +52,7 @@ class MindsporeSession:
         if ours != theirs:
             self.close()
             raise ModelError(
-                f"MindSpore Lite loads inputs of {theirs}, and {ours} were written",
+                f"MindSpore Lite loads inputs of {theirs}, but the file was written with {ours}",
                 code="runtime-failed",
             )
 

@@ -38,7 +38,7 @@ def write(model: Model, path: Path, python: str) -> None:
     """
     if model.weight_bytes() > LIMIT:
         raise ModelError(
-            f"mindspore takes no more than {LIMIT:,} bytes of weights", code="model-too-large"
+            f"mindspore takes at most {LIMIT:,} bytes of weights", code="model-too-large"
         )
     graph = Legalize().apply(model).graph
     if items := list(refusals(graph)):

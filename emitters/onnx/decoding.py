@@ -208,7 +208,7 @@ class FromFiles(WrappedSession):
         """
         if self._batched and len(feeds[self._name]) != 1:
             raise UsageError(
-                "--ort-extensions: a run takes one file, and no batch of several",
+                "--ort-extensions: a run takes one file, not a batch of several",
                 code="server-config",
             )
         return super().time(feeds, runs, concurrency)

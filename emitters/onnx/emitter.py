@@ -246,10 +246,10 @@ def _looked_up(model: Model) -> int:
 def _without(found: Failing) -> list[str]:
     if not found.name:
         raise ModelError(
-            f"{found} fails on the file that was written, and can't be left out by its name",
+            f"{found} fails on the written file, and can't be switched off by its name",
             code="runtime-failed",
-            hint=f"It runs with {found.remedy}. Let the model be simplified (no --no-simplify): "
-            "what fails may go.",
+            hint=f"It runs with {found.remedy}. Let Modelyard simplify the model (without "
+            "--no-simplify), which may remove the cause.",
         )
     return [found.name]
 

@@ -125,7 +125,7 @@ def borders_of(model: Any) -> dict[str, list[tuple[str, list[int | str]]]]:
     try:
         found: dict[str, Any] = json.loads(model.get_rt_info(list(BORDERS)).value)
     except RuntimeError as error:
-        raise ModelError("the IR wasn't written by modelyard", code="not-an-artifact") from error
+        raise ModelError("the IR wasn't written by Modelyard", code="not-an-artifact") from error
     return found
 
 

@@ -55,7 +55,7 @@ def session_of(path: Path) -> Any:
     """
     if not is_ort(path):
         raise ModelError(
-            f"{path.name} is no .ort file: it has no {MARK.decode()} mark", code="model-damaged"
+            f"{path.name} isn't an .ort file: it has no {MARK.decode()} mark", code="model-damaged"
         )
     with reading(path.name):
         root = schema().InferenceSession.InferenceSession.GetRootAs(path.read_bytes(), 0)

@@ -101,6 +101,6 @@ def refuse_label(request: ServingRequest, title: str) -> None:
         raise UsageError(
             f"--version-label {request.version_label}: {title} has no labels for versions",
             code="option-not-applicable",
-            hint="Clients name the version's number. TensorFlow Serving has labels: "
-            "--serve tfserving.",
+            hint="Clients use the version's number. TensorFlow Serving has labels: --serve "
+            "tfserving.",
         )

@@ -39,8 +39,8 @@ def _ours() -> Iterator[None]:
         raise MachineError(
             stopped.message,
             code="machine",
-            hint="After such an error nothing runs in this process any more; run it again. Where "
-            "memory is spent, use a smaller batch or fewer callers.",
+            hint="After such an error, nothing runs in this process any more, so run it again. "
+            "If memory ran out, use a smaller batch or fewer callers.",
         ) from stopped
 
 

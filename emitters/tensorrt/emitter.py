@@ -79,7 +79,7 @@ class TensorrtRtxEmitter(Emitter, spec=SPECS["tensorrt-rtx"]):
             raise DependencyError(
                 f"--max-latency can't be judged for {self.name}: {_NO_GPU}",
                 code="device-missing",
-                hint="Leave it out here, and give it to modelyard bench on the target.",
+                hint="Leave it out here, and give it to modelyard bench on the target machine.",
             )
 
     # -- building ------------------------------------------------------------------------

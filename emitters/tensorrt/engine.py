@@ -156,7 +156,8 @@ class Engine:
                 f"{self._title} refuses the engine {plan.name}",
                 code="engine-mismatch",
                 details=self.log,
-                hint="An engine runs with the version and the GPU that it was built for.",
+                hint="An engine only runs with the library version and the GPU that it was "
+                "built for.",
             )
         if self._is_stripped(engine):
             self._refit(engine, plan.with_name("model.onnx"))
@@ -174,7 +175,7 @@ class Engine:
             raise ModelError(
                 f"the engine was built without its weights, and {graph.name} isn't beside it",
                 code="source-changed",
-                hint="Put the ONNX file that it was built from there.",
+                hint="Put the ONNX file that the engine was built from beside it.",
             )
         refitter = self.library.Refitter(engine, self._logger)
         parser = self.library.OnnxParserRefitter(refitter, self._logger)
@@ -228,11 +229,11 @@ class Engine:
         )
         if context is None:
             raise MachineError(
-                f"the library made no execution context ({self._scratch_bytes() >> 20} MiB of "
-                "scratch memory)",
+                "the library couldn't make an execution context "
+                f"({self._scratch_bytes() >> 20} MiB of scratch memory)",
                 code="out-of-memory",
                 details=self.log,
-                hint="Use a smaller largest batch or fewer callers.",
+                hint="Use a smaller largest batch, or fewer callers.",
             )
         return context
 

@@ -84,7 +84,7 @@ class Lane:
         array = np.asarray(feeds[name])
         if array.dtype != wanted:
             raise UsageError(
-                f"running the engine: {name} is {array.dtype}, it takes {wanted}",
+                f"running the engine: {name} is {array.dtype}, but the engine takes {wanted}",
                 code="samples-mismatch",
             )
         return np.ascontiguousarray(array).reshape(array.shape)
@@ -217,7 +217,7 @@ class Lane:
             memory = self._memory.get(name)
             return shape, memory.address if memory else 0
         if allocator.shape is None:
-            raise MachineError(f"the engine told no shape of its output {name}", code="machine")
+            raise MachineError(f"the engine gave no shape of its output {name}", code="machine")
         return allocator.shape, allocator.memory.address if allocator.memory else 0
 
     def close(self) -> None:

@@ -54,14 +54,14 @@ def read_header(path: Path) -> PlanHeader:
     target = MAGIC.get(head[:4])
     if target is None:
         raise ModelError(
-            f"{path.name} is no engine of TensorRT: it begins with {head[:4]!r}",
+            f"{path.name} isn't an engine of TensorRT: it begins with {head[:4]!r}",
             code="model-damaged",
         )
     size = path.stat().st_size
     written = int.from_bytes(head[16:24], "little")
     if len(head) < _HEADER or (target == "tensorrt-rtx" and written != size):
         raise ModelError(
-            f"{path.name} is damaged: it is {size} bytes long, and says {written}",
+            f"{path.name} is damaged: it has {size} bytes, but its header says {written}",
             code="model-damaged",
             hint="Build it again.",
         )
@@ -85,8 +85,9 @@ def require_version(header: PlanHeader, version: str, name: str) -> None:
     """
     if header.version.split(".")[:3] != version.split(".")[:3]:
         raise ModelError(
-            f"{name} was built by {header.target} {header.version}; {version} is here",
+            f"{name} was built by {header.target} {header.version}, but {version} is "
+            "installed here",
             code="engine-mismatch",
-            hint="Build it again with this version, or with --version-compatible where the library "
-            "has that.",
+            hint="Build it again with this version, or with --version-compatible if the library "
+            "has that option.",
         )

@@ -107,8 +107,8 @@ def _said(error: ChildError, library: Library) -> ModelyardError:
             f"{library.title} can't be loaded: {error.message}",
             code="package-missing",
             details=error.details,
-            hint="Its shared libraries have to be found: by the package that brings them, or "
-            "through LD_LIBRARY_PATH.",
+            hint="Python has to find its shared libraries, through the package that contains "
+            "them or LD_LIBRARY_PATH.",
         )
     return ModelError(
         f"{library.title} failed: {error.message}", code="runtime-failed", details=error.details

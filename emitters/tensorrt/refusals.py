@@ -66,7 +66,9 @@ def typed_refusals(model: Model, items: Sequence[Unsupported]) -> list[Unsupport
         for value in values
         if (dtype := dtype_name(value.dtype) if value.dtype else "") not in _TYPES
     ]
-    unnamed = Unsupported("", "the model", "one of its tensors is of a type that TensorRT lacks")
+    unnamed = Unsupported(
+        "", "the model", "one of its tensors has a type that TensorRT doesn't have"
+    )
     return [*(found or [unnamed]), *others]
 
 

@@ -77,7 +77,7 @@ class StandIn:
         raise DependencyError(
             f"{self._stands_for} can't be measured here: {self._why}",
             code="device-missing",
-            hint="Measure it on the machine that it is for: modelyard bench.",
+            hint="Measure it on the machine that it is for, with modelyard bench.",
         )
 
     def close(self) -> None:

@@ -82,7 +82,9 @@ def import_program(function: Any, told: Any, parts: Package, name: str) -> Impor
         reader.names.free(str(item))
     read_block(reader, values, block, refused)
     if refused:
-        raise UnsupportedError(f"{name}: {len(refused)} operations have no place in ONNX", refused)
+        raise UnsupportedError(
+            f"{name}: {len(refused)} operations can't be converted to ONNX", refused
+        )
     names = [str(item) for item in block.outputs if str(item) not in reader.dropped]
     given: set[int] = set()
     outputs = [output(reader, item, reader.named(item), given) for item in names]
@@ -131,7 +133,7 @@ def read_block(reader: Reader, values: Values, block: Any, refused: list[Unsuppo
 def _read(reader: Reader, op: Operation) -> None:
     reading = reading_of(op.type)
     if reading is None:
-        raise Refusal(f"there is no reading of {op.type}")
+        raise Refusal(f"Modelyard can't read {op.type}")
     try:
         reading(reader, op)
     except MISFITS as error:
@@ -150,19 +152,20 @@ class Blobs:
             folder = self._parts.folder
             if folder is None:
                 raise ModelError(
-                    f"{self._parts.model.name} has its weights in another file, {name}, which lies "
-                    f"in the package that it belongs to",
+                    f"{self._parts.model.name} has its weights in another file of its "
+                    f"package, {name}",
                     code="model-damaged",
-                    hint="Name the .mlpackage.",
+                    hint="Name the .mlpackage folder.",
                 )
             if not name.startswith(WEIGHTS):
                 raise ModelError(
-                    f"weights lie in {name!r}, which is no file of the package", code="path-outside"
+                    f"the weights are in {name!r}, which isn't a file of the package",
+                    code="path-outside",
                 )
             path = (folder / name.removeprefix(WEIGHTS)).resolve()
             if not path.is_relative_to(folder.resolve()):
                 raise ModelError(
-                    f"weights lie in {name!r}, outside of the package", code="path-outside"
+                    f"the weights are in {name!r}, outside of the package", code="path-outside"
                 )
             self._open[name] = Blob(path)
         return self._open[name]

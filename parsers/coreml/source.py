@@ -64,10 +64,10 @@ class CoremlSource(FileSource):
         if told.state and not self._request.state_as_inputs:
             kept = ", ".join(state.name for state in told.state)
             raise UsageError(
-                f"--no-state: {self.path.name} keeps state ({kept}), which of a Core ML "
-                "file can only become inputs and outputs",
+                f"--no-state: {self.path.name} keeps state ({kept}), and the state of a Core "
+                "ML file can only become inputs and outputs",
                 code="option-not-applicable",
-                hint="Leave --no-state out, and feed zeros in each call.",
+                hint="Leave --no-state out, and send zeros in each call.",
             )
         chosen = function if len(opened.functions) > 1 else None
         self._open_session(model, chosen, imported.classes)
@@ -98,7 +98,7 @@ class CoremlSource(FileSource):
             raise ModelError(
                 f"{self.path.name}: {error.message}",
                 code="model-invalid",
-                hint="What was read of it is no valid graph; please report this.",
+                hint="Modelyard read it as a graph that isn't valid; please report this.",
             ) from error
         self._session = ReadSession(self.path.name, session)
 

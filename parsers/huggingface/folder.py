@@ -113,9 +113,10 @@ class Folder:
         for option, value in given.items():
             if value:
                 raise UsageError(
-                    f"{option} means nothing for a Hugging Face folder",
+                    f"{option} has no meaning for a Hugging Face folder",
                     code="option-not-applicable",
-                    hint="Its config.json and its weights say it all; --task chooses the head.",
+                    hint="The folder's config.json and weights describe the model. --task "
+                    "chooses the head.",
                 )
         for item in self.modules:
             place = Path(str(item.get("path", "")))
@@ -145,9 +146,9 @@ class Folder:
         if quantized:
             how = quantized.get("quant_method", "?") if isinstance(quantized, dict) else quantized
             raise _unsupported(
-                f"{self.path.name}'s weights are quantized ({how}) in a form of their own",
+                f"{self.path.name}'s weights are quantized ({how}) in a special form",
                 f"quantization_config {how}",
-                "Take the model as it was before: float weights in safetensors.",
+                "Use the model from before the quantization, with float weights in safetensors.",
             )
 
     def _read_by_the_framework(self) -> Iterator[Path]:
@@ -159,7 +160,7 @@ class Folder:
         """The framework makes a name for each."""
         if isinstance(count, int) and count > _VALUES:
             raise ModelError(
-                f"config.json asks for {count:,} labels, of at most {_VALUES:,}",
+                f"config.json asks for {count:,} labels; the limit is {_VALUES:,}",
                 code="model-too-large",
             )
 
@@ -172,16 +173,17 @@ class Folder:
         remote = sorted({str(item) for item in items if "--" in str(item)})
         if remote:
             raise ModelError(
-                f"{self.path.name} wants code that isn't in the folder, and nothing is fetched",
+                f"{self.path.name} needs code that isn't in the folder, and Modelyard fetches none",
                 code="untrusted-code",
                 details=remote,
-                hint="Put the code's files beside config.json, and drop what stands before '--'.",
+                hint="Put the files with the code beside config.json, and remove the part "
+                "before '--'.",
             )
         if not trusted:
             files = sorted({f"{str(item).rpartition('.')[0]}.py" for item in items})
             raise ModelError(
                 f"{self.path.name} brings code of its own (auto_map in config.json), which "
-                "would run; nothing of it was run",
+                "would run. Modelyard ran nothing of it",
                 code="untrusted-code",
                 details=[f"{name} would run" for name in files],
                 hint="If you trust whoever made it, pass --trust-source.",
@@ -279,9 +281,10 @@ def _bytes(path: Path) -> bytes:
         if content.count(b",") < most:
             return content
     raise ModelError(
-        f"{path.name} has more than {most:,} values, or {_BYTES >> 20} MB: no model needs as many",
+        f"{path.name} has more than {most:,} values, or {_BYTES >> 20} MB: no model needs "
+        "that many",
         code="model-too-large",
-        hint="Fetch it again; if it is right, leave out what the model doesn't use.",
+        hint="Fetch it again. If it is right, remove what the model doesn't use.",
     )
 
 

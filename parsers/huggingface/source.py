@@ -78,7 +78,7 @@ class HuggingFaceSource(TorchSource):
         files = list(folder.tokenizer().values())
         if not files:
             raise UsageError(
-                f"{folder.path.name} has no tokenizer to make tokens of texts",
+                f"{folder.path.name} has no tokenizer that turns texts into tokens",
                 code="tokenizer",
                 hint="Fetch its files too (tokenizer.json, or vocab.txt...), or give the model's "
                 "own inputs as .npz.",
@@ -150,7 +150,7 @@ class HuggingFaceSource(TorchSource):
                     f"--input {', '.join(spec.name for spec in given)}: the model takes "
                     f"{', '.join(own) or ', '.join(takes)}",
                     code="interface-mismatch",
-                    hint="Other names rename the inputs: give all of them, in that order.",
+                    hint="Other names rename the inputs. Give all of them, in that order.",
                 )
             return typed_as(given, declared)
         for spec in given:

@@ -103,7 +103,8 @@ def refuse_options(request: Request) -> None:
     for option, value in given.items():
         if value:
             raise UsageError(
-                f"{option} means nothing for a Keras model: {Path(request.source).name} is whole",
+                f"{option} has no meaning for a Keras model: {Path(request.source).name} "
+                "holds the whole model",
                 code="option-not-applicable",
                 hint=f"Leave {option} out.",
             )

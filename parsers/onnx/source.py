@@ -121,7 +121,7 @@ class OnnxSource(FileSource):
             raise ModelError(
                 f"{self.path.name}: {error.message}",
                 code="runtime-failed",
-                hint="A model that doesn't run as it is can't be compared with.",
+                hint="Modelyard can only compare with a model that runs unchanged.",
             ) from error
         self._failing = str(found)
         self.warnings.append(

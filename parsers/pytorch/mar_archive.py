@@ -104,11 +104,12 @@ class Archive:
         classes = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
         if len(classes) != 1:
             raise ModelError(
-                f"{self.code} in {self.path.name} has {len(classes)} classes, and TorchServe takes "
-                "the only one for the model",
+                f"{self.code} in {self.path.name} has {len(classes)} classes, and TorchServe "
+                "needs exactly one",
                 code="choose-one",
                 details=classes,
-                hint=f"Unpack it, and name the class: {self.code}:CLASS --weights {self.model}",
+                hint=f"Unpack the archive, and name the class: {self.code}:CLASS --weights "
+                f"{self.model}",
             )
         return f"{folder / self.code}:{classes[0]}"
 
@@ -162,7 +163,7 @@ def _json(path: Path, archive: zipfile.ZipFile, name: str) -> Mapping[str, Any]:
         ) from error
     if not isinstance(said, Mapping):
         raise ModelError(
-            f"{path.name}: {name} is a {type(said).__name__}, and not an object",
+            f"{path.name}: {name} is a {type(said).__name__}, not an object",
             code="model-damaged",
         )
     return said
@@ -187,7 +188,7 @@ def _labels(path: Path, said: Mapping[str, Any]) -> tuple[str, ...]:
         digits = [key for key in listed if key.isdecimal() and len(key) <= _DIGITS]
         if len(digits) < len(listed):
             raise ModelError(
-                f"{path.name}: {LABELS} has keys that aren't numbers of classes",
+                f"{path.name}: {LABELS} has keys that aren't class numbers",
                 code="model-damaged",
             )
         known = {int(key): value for key, value in listed.items()}

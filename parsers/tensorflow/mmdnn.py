@@ -17,7 +17,7 @@ def _files(network: str | None, weights: str | None, named: bool) -> dict[str, A
         raise UsageError(
             f"-in {network} isn't a checkpoint's .meta file",
             code="mmdnn",
-            hint="A frozen graph and a SavedModel hold their weights: give them with -iw alone.",
+            hint="A frozen graph and a SavedModel hold their weights, so give only -iw.",
         )
     plain = weights
     for suffix in (".index", ".data-00000-of-00001"):

@@ -195,9 +195,9 @@ class TensorFlowSource:
             name, equals, value = str(item).partition("=")
             if not equals or not name:
                 raise UsageError(
-                    f"--arg {item}: for a graph it is NAME=VALUE",
+                    f"--arg {item}: for a graph, the form is NAME=VALUE",
                     code="option-value",
-                    hint="NAME is a placeholder's, as in --arg is_training=false.",
+                    hint="NAME is the name of a placeholder, as in --arg is_training=false.",
                 )
             try:
                 found[name] = json.loads(value)
@@ -266,7 +266,7 @@ class TensorFlowSource:
             raise UsageError(
                 f"--input {', '.join(given)}: the model takes {_described(declared)}",
                 code="interface-mismatch",
-                hint="Give all of them, by their names or in their order, or none.",
+                hint="Give all of them by their names or in their order, or give none.",
             )
         return [_fitting(spec, item) for spec, item in zip(chosen, declared, strict=True)]
 
@@ -316,7 +316,7 @@ def _free_dimensions_named(declared: Sequence[Mapping[str, Any]]) -> list[InputS
     unknown = [item["name"] for item in declared if item["shape"] is None]
     if unknown:
         raise UsageError(
-            f"the file doesn't say how many dimensions {', '.join(unknown)} has",
+            f"the file doesn't declare the number of dimensions of {', '.join(unknown)}",
             code="inputs-unknown",
             hint="Pass --input NAME:DIMxDIM for each input, as in --input x:batchx224x224x3.",
         )

@@ -87,8 +87,8 @@ def _calls(model: TfliteModel, name: str) -> list[str]:
         ]
     if count > MOST_NODES or depth > DEEPEST:
         raise ModelError(
-            f"{name}: its {len(own)} subgraphs come to {count:,} operators, {depth} deep, when all "
-            f"calls are written out; at most {MOST_NODES:,} and {DEEPEST} are taken",
+            f"{name}: with all calls expanded, its {len(own)} subgraphs have {count:,} "
+            f"operators, {depth} deep; the limits are {MOST_NODES:,} and {DEEPEST}",
             code="model-too-large",
         )
     return []

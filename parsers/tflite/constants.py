@@ -120,5 +120,6 @@ def _misfit(name: str, dtype: str, found: int, needed: int) -> ModelError:
     return ModelError(
         f"the constant {name} of type {dtype} has {found} bytes; its shape needs {needed}",
         code="model-damaged",
-        hint="The file is damaged, or what wrote it left it broken. Convert the original again.",
+        hint="The file is damaged, or the program that wrote it made a mistake. Convert the "
+        "original again.",
     )

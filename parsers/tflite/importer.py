@@ -59,7 +59,8 @@ def import_model(
     refused += [*lowerer.unsupported, *_unsupported_outputs(scope, outputs.values())]
     if refused:
         raise UnsupportedError(
-            f"lowering this TFLite model to ONNX: {len(refused)} of its operators can't be taken",
+            f"converting this TFLite model to ONNX: {len(refused)} of its operators aren't "
+            "supported",
             refused,
         )
     missing = [i for i in main.inputs if i not in given and main.tensors[i].data is None]

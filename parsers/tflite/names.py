@@ -102,7 +102,7 @@ def _signature(signatures: list[Signature], wanted: str | None, name: str) -> Si
         f"{name} has {len(signatures)} signatures, and none of them is {DEFAULT}",
         code="choose-one",
         details=listed,
-        hint="Say which one: --signature NAME.",
+        hint="Choose one: --signature NAME.",
     )
 
 

@@ -181,7 +181,7 @@ def _shape(values: Any, dtype: str, title: str) -> tuple[int, ...]:
     width = np.dtype(DTYPES[dtype]).itemsize if dtype in DTYPES else 1
     if math.prod(max(size, 1) for size in shape) * width > LARGEST:
         raise ModelError(
-            f"the tensor {title} of shape {list(shape)} is too large to be meant",
+            f"the tensor {title} of shape {list(shape)} is too large to be right",
             code="model-invalid",
         )
     return shape
@@ -243,8 +243,8 @@ def _signature(source: Any, graphs: list[Subgraph]) -> Signature:
             name = text(item.name)
             if item.tensorIndex not in listed:
                 raise ModelError(
-                    f"the signature {key} calls tensor {item.tensorIndex} its {kind} {name!r}, "
-                    f"which is none of its graph's {kind}s",
+                    f"the signature {key} calls tensor {item.tensorIndex} its {kind} "
+                    f"{name!r}, but the graph has no such {kind}",
                     code="model-invalid",
                 )
             if name in names:

@@ -226,7 +226,7 @@ def _unsupported(
 ) -> UnsupportedError:
     """The error that lists what is wrong with the state, and every operator that is too."""
     others = [item for item in importer.unsupported(model, subgraph) if item.op not in STATEFUL]
-    return UnsupportedError(f"{name} holds what can't be converted", [*state, *others])
+    return UnsupportedError(f"{name} holds parts that can't be converted", [*state, *others])
 
 
 def _describe(model: Model, interface: Interface, opened: _Opened) -> None:

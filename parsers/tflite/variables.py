@@ -261,7 +261,9 @@ class _Rewriting:
             self._refuse(operator, "it takes a variable itself, not its value")
 
     def _refuse(self, operator: Operator, reason: str) -> None:
-        item = Unsupported(str(operator.index), operator.name, f"its state can't be fed: {reason}")
+        item = Unsupported(
+            str(operator.index), operator.name, f"its state can't be an input: {reason}"
+        )
         self.unsupported.append(item)
 
     def _state(self, key: Key, initial: Mapping[Key, Initial]) -> State | None:

@@ -146,7 +146,7 @@ def require_finite(sample: Sample) -> None:
                 raise UsageError(
                     f"sample {sample.name}: input {name} holds {bad} values that are NaN or Inf",
                     code="not-finite",
-                    hint="Ranges can't be measured on it: repair the sample or leave it out.",
+                    hint="The sample can't be used to measure ranges. Repair it or leave it out.",
                 )
 
 

@@ -213,9 +213,7 @@ def _require_enough(count: int, few: bool) -> None:
         raise UsageError(
             f"measuring ranges: {count} samples are too few, at least {MINIMUM} are needed",
             code="samples-count",
-            hint="Give more samples; or take what they give with --few-samples."
-            if count
-            else "Give samples.",
+            hint="Give more samples. --few-samples accepts these." if count else "Give samples.",
         )
 
 
@@ -229,5 +227,5 @@ def _require_finite(ranges: Ranges) -> None:
             f"measuring ranges: {len(bad)} tensors hold NaN or Inf",
             code="not-finite",
             details=bad,
-            hint="Find out where they come from (the first of them), or leave those samples out.",
+            hint="Find the first tensor that holds them, or leave those samples out.",
         )

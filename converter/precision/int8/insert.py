@@ -97,9 +97,9 @@ def quantize(
     lowered = [name for part in done for name in part.lowered]
     if not lowered and not keep:
         raise ModelError(
-            f"nothing in the model can be int8 by {scheme.name}: {_reasons(kept)}",
+            f"no operator of the model can be int8 in the scheme {scheme.name}: {_reasons(kept)}",
             code="precision-unavailable",
-            hint="Leave it in fp32, or try --precision fp16.",
+            hint="Keep it in fp32, or try --precision fp16.",
         )
     if len(done) > 1:  # what is new in one body may have a name that is new in another
         name_values(made.graph)

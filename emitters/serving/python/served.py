@@ -217,7 +217,7 @@ def require_servable(model: Model, request: ServingRequest, server: str) -> None
     for name, smallest in least.items():
         if (value := request.value(name)) < smallest:
             raise UsageError(
-                f"--{name.replace('_', '-')} {value}: it is at least {smallest}",
+                f"--{name.replace('_', '-')} {value}: the value has to be at least {smallest}",
                 code="option-value",
             )
     if request.max_instances is not None and request.max_instances < request.instances:
@@ -245,9 +245,9 @@ def choose_name(request: ServingRequest) -> tuple[str, list[str]]:
     name = _NAME.sub("_", wanted).strip("._-")
     if not name:
         raise UsageError(
-            f"{wanted!r} is no name for a served model",
+            f"{wanted!r} can't be the name of a served model",
             code="option-value",
-            hint="Give one of letters, digits, '_', '.' and '-' with --name.",
+            hint="Give --name with letters, digits, '_', '.' and '-'.",
         )
     return name, [] if name == wanted else [f"name {name}: {wanted!r} has what a URL can't"]
 

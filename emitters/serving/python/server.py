@@ -379,7 +379,8 @@ class PythonServer(Server):
             return {**facts, "name": str(facts["name"])}
         except (OSError, ValueError, TypeError, KeyError) as error:
             raise UsageError(
-                f"{folder.name}/{FILE} isn't as it was written: {error}", code="package-incomplete"
+                f"{folder.name}/{FILE} was changed since it was written: {error}",
+                code="package-incomplete",
             ) from error
 
     def knobs(self, folder: Path) -> Sequence[Knob]:
@@ -400,7 +401,7 @@ def _free(path: Path, hint: str) -> Path:
     """A folder that isn't there yet."""
     if path.exists():
         raise UsageError(
-            f"{path.name} is in the way: the folder to package into holds it already",
+            f"{path.name} is in the way: the package folder already holds it",
             code="output-in-the-way",
             hint=hint,
         )

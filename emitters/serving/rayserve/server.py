@@ -61,7 +61,7 @@ class RayServer(PythonServer, spec=SPECS["rayserve"]):
         asked = ray(request)
         if asked.replica_cpus <= 0 or asked.target_ongoing_requests < 1:
             raise UsageError(
-                "--replica-cpus is above 0, and --target-ongoing-requests at least 1",
+                "--replica-cpus has to be above 0, and --target-ongoing-requests at least 1",
                 code="option-value",
             )
 

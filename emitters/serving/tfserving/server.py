@@ -69,11 +69,12 @@ class TensorFlowServing(VersionedServer, spec=SPECS["tfserving"]):
         odd = sorted({spec.dtype for spec in model.inputs} - TYPES.keys())
         if odd:
             raise UsageError(
-                f"tfserving has no requests of {', '.join(odd)}", code="server-cannot-serve"
+                f"tfserving has no requests with {', '.join(odd)}", code="server-cannot-serve"
             )
         if (signature := _signature(model)) != DEFAULT:
             raise UsageError(
-                f"clients of tfserving's packages ask for {DEFAULT}, and this is {signature}",
+                f"the clients of tfserving's packages use {DEFAULT}, but this model's "
+                f"signature is {signature}",
                 code="server-cannot-serve",
                 hint=f"Export it as {DEFAULT}, or use --serve triton.",
             )

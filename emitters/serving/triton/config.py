@@ -214,8 +214,8 @@ def _fill_versions(config: Any, request: TritonRequest) -> None:
         policy.specific.versions.extend(sorted(set(numbers)))
         if request.version not in numbers:
             raise UsageError(
-                f"--version-policy {request.version_policy} leaves out version {request.version}, "
-                "the one being packaged",
+                f"--version-policy {request.version_policy} leaves out version "
+                f"{request.version}, which is being packaged",
                 code="server-config",
                 hint=f"Add {request.version} to it, or use latest:1.",
             )
@@ -223,7 +223,7 @@ def _fill_versions(config: Any, request: TritonRequest) -> None:
         raise UsageError(
             f"--version-policy {request.version_policy!r} isn't understood",
             code="server-config",
-            hint="It is latest:N, all, or specific:N,N.",
+            hint="The form is latest:N, all, or specific:N,N.",
         )
 
 

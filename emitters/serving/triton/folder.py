@@ -209,7 +209,7 @@ class Folder:
     def _require_onnx(self, option: str) -> None:
         if self.artifact.target != "onnx":
             raise UsageError(
-                f"{option}: of {self.artifact.target} artifacts, that isn't written",
+                f"{option}: Modelyard can't write it for {self.artifact.target} artifacts",
                 code="option-not-applicable",
                 hint="Serve the ONNX file: --to onnx.",
             )
@@ -256,7 +256,7 @@ class Folder:
         path = folder / self.name
         if path.exists():
             raise UsageError(
-                f"{path.name} is in the way: the folder to package into holds it already",
+                f"{path.name} is in the way: the package folder already holds it",
                 code="output-in-the-way",
                 hint="Serve one precision at a time, or choose another --name.",
             )

@@ -147,7 +147,7 @@ class Ragged:
         found = list(islice(samples, 2))
         if not found:
             raise UsageError(
-                "--ragged: there is no sample to try it with",
+                "--ragged: there is no sample to try the model with",
                 code="server-config",
                 hint="Give --samples.",
             )
@@ -156,7 +156,7 @@ class Ragged:
         size = DEFAULT_MAX_BATCH if request.max_batch is None else request.max_batch
         if size < 2:
             raise UsageError(
-                f"--ragged joins requests, and the largest batch is {size}", code="server-config"
+                f"--ragged joins requests, but the largest batch is {size}", code="server-config"
             )
         for count in sorted({2, size}):
             self._try([found[index % len(found)] for index in range(count)], session)
@@ -170,8 +170,8 @@ class Ragged:
                 if wrong or moved(alone, together[name][row : row + 1]):
                     shapes = f"{list(np.shape(together[name]))}, and {list(np.shape(alone))} alone"
                     raise UsageError(
-                        f"--ragged: of {len(samples)} joined requests {name} has shape {shapes}, "
-                        "or other values: the model doesn't tell the requests apart",
+                        f"--ragged: for {len(samples)} joined requests, {name} has the shape "
+                        f"{shapes} or other values: the model doesn't keep the requests apart",
                         code="server-config",
                     )
 
@@ -180,8 +180,8 @@ def _require_made(item: BatchInput, sample: Sample) -> None:
     wanted, has = item.of([len(sample.feeds[item.source])]), sample.feeds[item.target]
     if not np.array_equal(wanted, has):
         raise UsageError(
-            f"--ragged: the sample {sample.name} has {has.tolist()[:8]} for {item.target}, and "
-            f"{item.kind} of its {item.source} is {wanted.tolist()[:8]}",
+            f"--ragged: the sample {sample.name} has {has.tolist()[:8]} for {item.target}, "
+            f"but {item.kind} of its {item.source} is {wanted.tolist()[:8]}",
             code="server-config",
             hint="Give samples that are one request each, or another kind.",
         )
@@ -202,7 +202,8 @@ def ragged_of(
     twice = [name for name in made.targets if [i.target for i in made.made].count(name) > 1]
     if twice or made.targets & made.sources:
         raise UsageError(
-            "--ragged: an input is made twice, or is one that clients send", code="server-config"
+            "--ragged: two entries make the same input, or an input that clients send",
+            code="server-config",
         )
     for spec in (*inputs, *outputs):
         first = (spec.shape or (1,))[0]
@@ -221,7 +222,7 @@ def _named(text: str, known: dict[str, TensorSpec]) -> BatchInput:
             continue
         if kind not in KINDS:
             raise UsageError(
-                f"--ragged {text!r}: no kind {kind}",
+                f"--ragged {text!r}: there is no kind {kind}",
                 code="server-config",
                 hint=f"{', '.join(KINDS)}.",
             )
@@ -229,18 +230,18 @@ def _named(text: str, known: dict[str, TensorSpec]) -> BatchInput:
             raise UsageError(
                 f"--ragged {text!r}: the model has no input {target}",
                 code="server-config",
-                hint="A ragged batch needs an input that tells its requests apart.",
+                hint="A ragged batch needs an input that keeps its requests apart.",
             )
         _require_row(known[name], "requests are joined to a row, and the model takes")
         _require_row(known[target], "what the server makes is a row, and the model takes")
         if known[target].dtype not in ("int32", "float32"):
             raise UsageError(
-                f"--ragged: {target} is {known[target].dtype}; int32 or float32",
+                f"--ragged: {target} is {known[target].dtype}, but has to be int32 or float32",
                 code="server-config",
             )
         return BatchInput(name, kind, target, known[target].dtype)
     raise UsageError(
-        f"--ragged {text!r}: it is INPUT=KIND:TARGET",
+        f"--ragged {text!r}: the form is INPUT=KIND:TARGET",
         code="server-config",
         hint=f"Inputs: {', '.join(known)}.",
     )

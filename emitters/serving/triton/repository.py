@@ -95,8 +95,8 @@ def require_apart(name: str, there: Iterable[str], repository: Path | str) -> No
     for other in there:
         if other != name and other.casefold() == name.casefold():
             raise UsageError(
-                f"{repository} has {other}, which is {name} but for its case: file systems that "
-                "don't tell case apart have room for one",
+                f"{repository} has {other}, which differs from {name} only in upper and "
+                "lower case: some file systems take these as one name",
                 code="repository",
                 hint="Choose another --name.",
             )

@@ -63,9 +63,9 @@ def groups_of(request: TritonRequest) -> list[Any]:
         return [schema.ModelInstanceGroup(count=request.instances, kind=number)]
     if request.instances != 1 or request.instance_kind:
         raise UsageError(
-            "--instance-group beside --instances or --instance-kind: a group says both itself",
+            "--instance-group can't be used with --instances or --instance-kind: a group sets both",
             code="option-conflict",
-            hint="'kind: KIND_GPU count: 2 gpus: [0, 1]' is such a group.",
+            hint="An example of a group: 'kind: KIND_GPU count: 2 gpus: [0, 1]'",
         )
     return [_group(text) for text in request.instance_groups]
 
@@ -111,7 +111,7 @@ def fill_batching(config: Any, max_batch: int, request: TritonRequest) -> None:
     wrong = [size for size in sizes if not 1 <= size <= max_batch]
     if wrong:
         raise UsageError(
-            f"--preferred-batch {','.join(map(str, wrong))} is not within 1 and the largest "
+            f"--preferred-batch {','.join(map(str, wrong))} isn't between 1 and the largest "
             f"batch, {max_batch}",
             code="server-config",
             hint="Raise --max-batch, or leave the size out.",
@@ -127,8 +127,8 @@ def fill_batching(config: Any, max_batch: int, request: TritonRequest) -> None:
     if max_batch < 2:
         if batching.ByteSize():
             raise UsageError(
-                "--priority-levels and --queue-policy are the dynamic batcher's, and the largest "
-                f"batch is {max_batch}",
+                "--priority-levels and --queue-policy belong to the dynamic batcher, and "
+                f"the largest batch is {max_batch}",
                 code="server-config",
                 hint="Leave them out, or serve a model that takes batches.",
             )
@@ -151,7 +151,7 @@ def _fill_queues(batching: Any, request: TritonRequest) -> None:
             raise UsageError(
                 f"--queue-policy {text!r}: there is no level {head}",
                 code="server-config",
-                hint=f"--priority-levels says how many there are; it is {levels or 'not given'}.",
+                hint=f"--priority-levels sets the number of levels; it is {levels or 'not given'}.",
             )
 
 
@@ -169,7 +169,7 @@ def _levels(text: str | None) -> tuple[int, int]:
         raise UsageError(
             f"--priority-levels {text!r} isn't understood",
             code="option-value",
-            hint="It is how many levels there are, and after a colon the usual one: 3, or 3:2.",
+            hint="Give the number of levels and, after a colon, the default level: 3, or 3:2.",
         )
     return int(count), int(default)
 

@@ -174,9 +174,9 @@ def pairs_of(model: Model, request: TritonRequest) -> list[StatePair]:
     for pair in pairs:
         if pair.input not in inputs or pair.output not in outputs:
             raise UsageError(
-                f"the state {pair.input} isn't among the model's inputs and outputs any more",
+                f"the state {pair.input} is no longer among the model's inputs and outputs",
                 code="server-states",
-                hint="Name what there is by --state.",
+                hint="Name the states that exist with --state.",
             )
         _require_alike(inputs[pair.input], outputs[pair.output])
     for names in ([pair.input for pair in pairs], [pair.output for pair in pairs]):
@@ -185,12 +185,12 @@ def pairs_of(model: Model, request: TritonRequest) -> list[StatePair]:
             raise UsageError(f"--state: {twice[0]} is named twice", code="server-states")
     if len(pairs) == len(inputs):
         raise UsageError(
-            "--state: nothing is left for clients to send, all inputs are states",
+            "--state: all inputs are states, so clients have nothing to send",
             code="server-states",
         )
     if len(pairs) == len(outputs):
         raise UsageError(
-            "--state: nothing is left for clients to get, all outputs are states",
+            "--state: all outputs are states, so clients would get nothing",
             code="server-states",
         )
     return _in_order(pairs)
@@ -203,10 +203,11 @@ def _in_order(pairs: Sequence[StatePair]) -> list[StatePair]:
     if wrong:
         taken = sorts[made.index(wrong[0])]
         raise UsageError(
-            f"Triton would give {wrong[0].input} what {taken} was, and not {wrong[0].output}: it "
-            "takes states' inputs and outputs for each other in the order of their names",
+            f"Triton would give {wrong[0].input} the value of {taken} in place of "
+            f"{wrong[0].output}, because it pairs the states' inputs and outputs in the "
+            "order of their names",
             code="server-states",
-            hint="Name the outputs so that they sort as the inputs do: --output.",
+            hint="Rename the outputs so that they sort like the inputs: --output.",
         )
     return made
 
@@ -222,7 +223,7 @@ def _named(text: str, model: Model, recorded: Iterable[StatePair]) -> StatePair:
                 return known[0]
             return StatePair(name, after, 0)
     raise UsageError(
-        f"--state {text!r}: it is INPUT=OUTPUT, names of the model's",
+        f"--state {text!r}: the form is INPUT=OUTPUT, with names of the model",
         code="server-states",
         hint=f"Inputs: {', '.join(spec.name for spec in model.inputs)}. "
         f"Outputs: {', '.join(sorted(outputs))}.",
@@ -262,7 +263,7 @@ def _batching(request: TritonRequest) -> Any:
     batching = parse("--sequence-batching", text, schema.ModelSequenceBatching())
     if batching.state:
         raise UsageError(
-            "--sequence-batching: states are named by --state",
+            "--sequence-batching: name states with --state",
             code="server-states",
             hint="--state IN=OUT",
         )
@@ -272,7 +273,8 @@ def _batching(request: TritonRequest) -> Any:
     batching.max_sequence_idle_microseconds = batching.max_sequence_idle_microseconds or IDLE
     if not 0 <= batching.direct.minimum_slot_utilization <= 1:
         raise UsageError(
-            "--sequence-batching: minimum_slot_utilization is within 0 and 1", code="server-states"
+            "--sequence-batching: minimum_slot_utilization has to be between 0 and 1",
+            code="server-states",
         )
     return batching
 
@@ -325,7 +327,7 @@ def _dims(before: TensorSpec, batched: bool) -> tuple[int, ...]:
     dims = tuple(dim if isinstance(dim, int) else -1 for dim in shape)
     if not dims:
         raise UsageError(
-            f"the state {before.name} has no dimensions, and Triton has no such tensors",
+            f"the state {before.name} has no dimensions, which Triton doesn't allow",
             code="server-states",
             hint="Give it a dimension of 1.",
         )
@@ -339,22 +341,23 @@ def _first(pair: StatePair, spec: TensorSpec, feeds: Mapping[str, Array]) -> Arr
     whole = [dim if isinstance(dim, int) else size for dim, size in zip(shape, sizes, strict=True)]
     if 0 in whole:
         raise UsageError(
-            f"the state {spec.name} starts with no elements ({whole}), Triton's have some",
+            f"the state {spec.name} starts without elements ({whole}), which Triton doesn't allow",
             code="server-states",
         )
     if pair.initial is None:
         raise UsageError(
-            f"the state {spec.name}: what it starts at isn't known",
+            f"the state {spec.name}: its first value isn't known",
             code="server-states",
-            hint=f"--state {pair.input}={pair.output} lets it start at zeros."
-            " Is that right, it is for the source to say.",
+            hint=f"--state {pair.input}={pair.output} starts it at zeros. Only the model's "
+            "authors know whether that is right.",
         )
     values: Array = np.asarray(pair.initial, dtype_from_name(spec.dtype).numpy())
     try:
         return np.broadcast_to(values, whole)
     except ValueError as error:
         raise UsageError(
-            f"the state {spec.name} starts at values of shape {list(values.shape)}, and is {whole}",
+            f"the state {spec.name} starts with values of shape {list(values.shape)}, but "
+            f"its shape is {whole}",
             code="server-states",
         ) from error
 

@@ -83,8 +83,8 @@ def _dims(
     )
     if not fits or (batched and array.shape[:1] != (1,)):
         raise UsageError(
-            f"the sample {sample.name} can't warm up the server: its {port.spec.name} has shape "
-            f"{list(array.shape)}, and the model takes {port.spec.describe()}",
+            f"the sample {sample.name} can't warm up the server: its {port.spec.name} has "
+            f"the shape {list(array.shape)}, but the model takes {port.spec.describe()}",
             code="samples-mismatch",
         )
     return dims
@@ -107,8 +107,8 @@ def encode(array: np.ndarray[Any, Any], port: Port, sample: Sample) -> bytes:
         array = quantized(array, port.spec)
     elif wanted != "bfloat16" and array.dtype.name != wanted:
         raise UsageError(
-            f"the sample {sample.name} holds {array.dtype.name} for {port.spec.name}, "
-            f"and the model takes {port.spec.describe()}",
+            f"the sample {sample.name} holds {array.dtype.name} for {port.spec.name}, but "
+            f"the model takes {port.spec.describe()}",
             code="samples-mismatch",
         )
     return np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<")).tobytes()

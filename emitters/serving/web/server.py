@@ -157,7 +157,7 @@ class WebServer(Server, spec=SPECS["web"]):
         path = folder / name
         if path.exists():
             raise UsageError(
-                f"{path.name} is in the way: the folder to package into holds it already",
+                f"{path.name} is in the way: the package folder already holds it",
                 code="output-in-the-way",
                 hint="Serve one precision at a time, or choose another --name.",
             )
@@ -257,8 +257,8 @@ def _require_one_file(artifact: Artifact) -> None:
     size = artifact.path.stat().st_size
     if len(artifact.files) > 1 or size > LARGEST:
         raise ModelError(
-            f"a browser takes a model in one file of at most {LARGEST:,} bytes, "
-            f"and {artifact.path.name} has {max(len(artifact.files), 1)} and {size:,} bytes",
+            f"a browser takes a model in one file of at most {LARGEST:,} bytes, but "
+            f"{artifact.path.name} has {max(len(artifact.files), 1)} files and {size:,} bytes",
             code="model-too-large",
             hint="A lower precision is smaller; --external-data makes several files.",
         )

@@ -63,7 +63,9 @@ def convolution3d(net: Network, at: Layer) -> onnx_ir.Value:
     how, x = at.parameters, at.inputs[0]
     net.need_rank(x, 5)
     if how.isDeconvolution:
-        raise Refusal("a deconvolution of three axes: how its weights lie isn't documented clearly")
+        raise Refusal(
+            "a deconvolution of three axes: the layout of its weights isn't documented clearly"
+        )
     kernel = [how.kernelDepth, how.kernelHeight, how.kernelWidth]
     groups = int(how.nGroups) or 1
     shape = [how.outputChannels, how.inputChannels // groups, *kernel]

@@ -53,7 +53,7 @@ def import_network(opened: Opened) -> Imported:
 
 
 def _unsupported(name: str, items: Sequence[Unsupported]) -> UnsupportedError:
-    return UnsupportedError(f"{name}: {len(items)} layers have no place in ONNX", items)
+    return UnsupportedError(f"{name}: {len(items)} layers can't be converted to ONNX", items)
 
 
 def _inputs(
@@ -79,7 +79,7 @@ def _unknown(layers: Sequence[Any]) -> list[Unsupported]:
     for message in layers:
         kind = message.WhichOneof("layer") or "a layer of an unknown kind"
         if reading_of(kind) is None:
-            found.append(Unsupported(message.name, kind, f"there is no reading of {kind}"))
+            found.append(Unsupported(message.name, kind, f"Modelyard can't read {kind}"))
     return found
 
 

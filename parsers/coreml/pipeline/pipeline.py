@@ -42,7 +42,7 @@ def import_pipeline(opened: Opened, importing: Import) -> Imported:
             refused += error.items
             break
     if refused:
-        raise UnsupportedError(f"{opened.name}: it can't be one graph", refused)
+        raise UnsupportedError(f"{opened.name}: its models can't become one graph", refused)
     outputs, taken = [], set[int]()
     for feature in told.output:
         if feature.name in joint.values:
@@ -68,7 +68,7 @@ def _join(joint: Joint, stage: Opened, importing: Import) -> None:
         return
     told = stage.spec.description
     if told.state:
-        raise Refusal("it keeps state between runs", "Convert it by itself.")
+        raise Refusal("it keeps state between runs", "Convert that model by itself.")
     made = importing(stage)
     graph = made.graph.graph
     inputs, outputs = list(graph.inputs), list(graph.outputs)

@@ -64,7 +64,7 @@ def read_json(path: Path) -> dict[str, Any]:
         value = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise WorkerError(
-            "source", f"{path.name} is no JSON: {error}", code="model-damaged"
+            "source", f"{path.name} isn't JSON: {error}", code="model-damaged"
         ) from error
     return value if isinstance(value, dict) else {}
 
@@ -128,8 +128,8 @@ class Inputs:
         if not found:
             raise WorkerError(
                 "unsupported",
-                f"{type(self._config).__name__}: its main input is {self._main}, and what that "
-                "looks like is not known here",
+                f"{type(self._config).__name__}: Modelyard doesn't know the shape of its "
+                f"main input, {self._main}",
             )
         order = {name: index for index, name in enumerate(self._takes)}
         return sorted(found, key=lambda item: order.get(item["name"], len(order)))
@@ -233,7 +233,7 @@ class Inputs:
             return edge, edge
         raise WorkerError(
             "usage",
-            "neither the config nor the preprocessor says which size images have. Say it: "
+            "neither the config nor the preprocessor has the size of images. Give it: "
             "--input pixel_values:batchx3xHEIGHTxWIDTH",
             code="inputs-unknown",
         )

@@ -84,8 +84,8 @@ def _pickled(folder: Path, error: Exception) -> WorkerError:
     names = [name for path in files for name in globals_beyond_tensors(path)]
     return WorkerError(
         "source",
-        "the folder's weights are a pickle that holds more than tensors, so that reading it could "
-        "run code; nothing of it was run. Ask for safetensors",
+        "the folder's weights are a pickle that holds more than tensors, so reading it "
+        "could run code. Modelyard ran nothing of it. Ask for safetensors",
         [f"it names {name}" for name in dict.fromkeys(names)] or [_first(error)],
         code="untrusted-code",
     )
@@ -108,7 +108,7 @@ def read_config(folder: Path, trust: bool) -> Any:
     if not isinstance(made, list) or not all(isinstance(name, str) for name in made):
         raise WorkerError(
             "source",
-            f"{folder.name}/config.json: its architectures are no names",
+            f"{folder.name}/config.json: its architectures aren't names",
             code="model-damaged",
         )
     return config
@@ -220,8 +220,8 @@ def refuse_missing(keys: Sequence[str], name: str, task: str, fitting: Sequence[
     if keys:
         raise WorkerError(
             "source",
-            f"the folder lacks {len(keys)} weights that {name} needs for {task}: they would be "
-            f"random. Tasks of this model type: {', '.join(fitting)}",
+            f"the folder lacks {len(keys)} weights that {name} needs for {task}, so they "
+            f"would be random. Tasks of this model type: {', '.join(fitting)}",
             list(keys[:_MOST]) + ([f"and {len(keys) - _MOST} more"] if len(keys) > _MOST else []),
             code="weights-mismatch",
         )

@@ -179,14 +179,16 @@ def _default(config: Any, embedding: bool, own: Mapping[str, Any]) -> Task:
         return _BY_NAME[EMBEDDING]
     names = list(config.architectures or ())
     if not names:
-        raise _wrong("config.json names no architecture, so that --task has to say it", config)
+        raise _wrong("config.json names no architecture, so give --task", config)
     for task in TASKS:
         if task.name == EMBEDDING:
             continue
         made = str(own.get(auto_name(task), "")).rpartition(".")[2]
         if names[0] == made or names[0] in _classes(task, config):
             return task
-    raise _wrong(f"{names[0]} is a class for no task that is known here: name --task", config)
+    raise _wrong(
+        f"{names[0]} is a class for a task that Modelyard doesn't know: give --task", config
+    )
 
 
 def class_name(task: Task, config: Any) -> str:

@@ -47,7 +47,9 @@ def _parsed(file: Path, text: Any) -> dict[str, Any]:
         ) from error
     if not isinstance(config, dict):
         raise WorkerError(
-            "source", f"{file.name}: its configuration isn't a model's", code="model-damaged"
+            "source",
+            f"{file.name}: its configuration doesn't describe a model",
+            code="model-damaged",
         )
     return config
 
@@ -119,10 +121,10 @@ def _without_model(file: Path, opened: Any) -> WorkerError:
     if kind == "weights":
         return WorkerError(
             "unsupported",
-            f"{file.name} holds weights only, not the model they are for",
+            f"{file.name} only holds weights, not the model that they belong to",
             [
-                "weights without a model: save the whole model, model.save('model.keras'), "
-                "where its code is, and convert that"
+                "weights without a model: save the whole model with "
+                "model.save('model.keras') where its code is, and convert that file"
             ],
         )
     what = f"it is {kind}" if kind else f"it holds {', '.join(sorted(opened)[:5]) or 'nothing'}"

@@ -102,7 +102,9 @@ def _call(target: Any, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]
             signature.bind(*args, **kwargs)
         except TypeError as error:
             raise WorkerError(
-                "usage", f"{name}{signature} cannot be called so: {error}", code="code-not-found"
+                "usage",
+                f"{name}{signature} cannot be called with these arguments: {error}",
+                code="code-not-found",
             ) from error
     with source.user_code(f"calling {name}"):
         return target(*args, **kwargs)
@@ -121,14 +123,14 @@ def _make(target: Any, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]
     if not callable(target):
         raise WorkerError(
             "usage",
-            f"{name} is a {type(target).__name__}, not a model or factory",
+            f"{name} is a {type(target).__name__}, not a model or a function that makes one",
             code="not-a-model",
         )
     made = _call(target, name, args, kwargs)
     if not isinstance(made, torch.nn.Module):
         raise WorkerError(
             "usage",
-            f"{name} gave a {type(made).__name__}, not a torch.nn.Module",
+            f"{name} returned a {type(made).__name__}, not a torch.nn.Module",
             code="not-a-model",
         )
     return made

@@ -98,7 +98,7 @@ def _refused(path: Path, kind: str) -> WorkerError:
     return WorkerError(
         "untrusted",
         f"{path.name} is {kind}, which can run code that the file brings: {_WHY[kind]}. "
-        "Nothing of it was run",
+        "Modelyard ran nothing of it",
         names,
     )
 

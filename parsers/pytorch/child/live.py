@@ -52,7 +52,9 @@ class LiveTorchBackend(TorchBackend):
         model = params["live"]
         if any(t.device.type == "meta" for t in model.parameters()):
             raise WorkerError(
-                "usage", "the module is on the meta device: it holds no weights", code="not-a-model"
+                "usage",
+                "the module is on the meta device, so it holds no weights",
+                code="not-a-model",
             )
         if any(t.device.type != "cpu" for t in (*model.parameters(), *model.buffers())):
             return copy.deepcopy(model).cpu(), "live"

@@ -176,7 +176,7 @@ def require_found(probes: Sequence[Probe]) -> None:
             "it finds"
         )
         raise WorkerError("unsupported", text, [
-            "give --samples of which the first has something to find in it"
+            "give --samples with something to find in the first one"
         ])  # fmt: skip
 
 

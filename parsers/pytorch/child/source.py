@@ -84,7 +84,7 @@ def split(source: str) -> tuple[str, str]:
     if not colon or not place or not attribute or "/" in attribute or "\\" in attribute:
         raise WorkerError(
             "usage",
-            f"{source!r} does not say which model: write FILE.py:NAME or package.module:NAME",
+            f"{source!r} does not name a model: write FILE.py:NAME or package.module:NAME",
             code="choose-one",
         )
     return place, attribute

@@ -208,10 +208,10 @@ def require_none(model: Any, run: Callable[[], Sequence[torch.Tensor]]) -> None:
     if kept and not all(map(_same, first, run())):
         raise WorkerError(
             "unsupported",
-            f"the model keeps state between calls: forward changes {', '.join(kept)}, which a "
-            "graph can't. Register such tensors as buffers of one size, so that they become inputs "
-            "and outputs (or, by --no-state, stay as they are stored), or rewrite forward so that "
-            "it takes the state and returns it",
+            f"the model keeps state between calls: forward changes {', '.join(kept)}, which "
+            "a graph can't. Register such tensors as buffers of one size. Then they become "
+            "inputs and outputs (with --no-state, they keep their stored values). Or "
+            "rewrite forward so that it takes the state and returns it",
             [f"{path} is changed in forward" for path in kept],
         )
 

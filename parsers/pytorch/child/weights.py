@@ -81,9 +81,9 @@ def _refused(path: Path, error: Exception) -> WorkerError:
         )
     return WorkerError(
         "untrusted",
-        f"{path} is a pickle that asks for {', '.join(names)}: reading it could run code that the "
-        "file brings. Nothing of it was run. Save the state_dict alone (or as .safetensors), or "
-        "trust the file explicitly if you know its origin.",
+        f"{path} is a pickle that asks for {', '.join(names)}: reading it could run code "
+        "that the file brings. Modelyard ran nothing of it. Save only the state_dict (or "
+        ".safetensors), or trust the file explicitly if you know its origin.",
         names,
     )
 
@@ -134,7 +134,7 @@ def require_small_header(path: Path, kind: Literal["usage", "source"]) -> None:
     if _HEADER < size < path.stat().st_size:
         raise WorkerError(
             kind,
-            f"{path} has a header of {size:,} bytes, of at most {_HEADER:,}",
+            f"{path} has a header of {size:,} bytes; the limit is {_HEADER:,}",
             code="model-damaged",
         )
 

@@ -61,7 +61,7 @@ class Cut:
         if lacking:
             raise WorkerError(
                 "usage",
-                f"{self._what} needs values that nothing gives it",
+                f"{self._what} needs values that the inputs don't provide",
                 lacking,
                 code="interface-mismatch",
             )

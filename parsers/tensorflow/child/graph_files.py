@@ -122,8 +122,8 @@ def _outputs(graph: Graph, wanted: Wanted, what: str, kind: str, warnings: list[
     if not found or (len(found) > 1 and not frozen):
         raise WorkerError(
             "usage",
-            f"{what} doesn't say what its outputs are: name each with --output. "
-            + ("It ends in:" if found else "No end of it depends on an input; its last nodes:"),
+            f"{what} doesn't declare its outputs: name each with --output. "
+            + ("Its last nodes:" if found else "No last node depends on an input. The last nodes:"),
             [f"--output {node_name(t)}" for t in found[:_SHOWN] or list(graph.nodes)[-_SHOWN:]],
             code="inputs-unknown",
         )
@@ -218,8 +218,8 @@ def _inputs(
     if unknown:
         raise WorkerError(
             "usage",
-            f"{what} doesn't say enough of its inputs: pass --input NAME:DTYPE:SHAPE for each, "
-            "or --arg NAME=VALUE for what is always the same",
+            f"{what} doesn't declare its inputs in full: pass --input NAME:DTYPE:SHAPE for "
+            "each, or --arg NAME=VALUE for a value that is always the same",
             [_shown(node, producer) for node in needed],
             code="inputs-unknown",
         )
@@ -234,7 +234,8 @@ def _require_none(graph: Graph, needed: Sequence[Any], what: str) -> None:
         producer = graph.definition.versions.producer
         raise WorkerError(
             "usage",
-            f"{what} needs more inputs than were named: add --input for them, or --arg NAME=VALUE",
+            f"{what} needs more inputs than the command names: add --input or --arg "
+            "NAME=VALUE for them",
             [_shown(node, producer) for node in needed],
             code="inputs-unknown",
         )
@@ -283,7 +284,7 @@ def _given(graph: Graph, item: Mapping[str, Any]) -> tuple[TensorInfo, str]:
     if item.get("dtype") and item["dtype"] != dtype and "dtype" in node.attr:
         raise WorkerError(
             "usage",
-            f"--input {name}: it is {dtype}, not {item['dtype']}",
+            f"--input {name}: the graph has {dtype}, not {item['dtype']}",
             code="interface-mismatch",
         )
     shape = tuple(None if isinstance(d, str) else int(d) for d in item["shape"])
@@ -291,7 +292,7 @@ def _given(graph: Graph, item: Mapping[str, Any]) -> tuple[TensorInfo, str]:
     if declared is not None and declared and len(declared) != len(shape):
         raise WorkerError(
             "usage",
-            f"--input {name}: it has {len(declared)} dimensions, not {len(shape)}",
+            f"--input {name}: the graph has {len(declared)} dimensions, not {len(shape)}",
             code="interface-mismatch",
         )
     return TensorInfo(_names([tensor_name(name)])[0], dtype, shape), tensor_name(name)
@@ -306,7 +307,7 @@ def _constant(graph: Graph, name: str, value: Any) -> Any:
     if "dtype" not in node.attr:
         raise WorkerError(
             "usage",
-            f"--arg {name}: it is a {node.op}, not a placeholder",
+            f"--arg {name}: that is a {node.op}, not a placeholder",
             code="interface-mismatch",
         )
     dtype = tf.as_dtype(attribute(node, "dtype").type)
@@ -314,5 +315,5 @@ def _constant(graph: Graph, name: str, value: Any) -> Any:
         return np.asarray(value, dtype=dtype.as_numpy_dtype)
     except (TypeError, ValueError) as error:
         raise WorkerError(
-            "usage", f"--arg {name}: {value!r} is no {dtype.name}", code="option-value"
+            "usage", f"--arg {name}: {value!r} isn't a {dtype.name}", code="option-value"
         ) from error

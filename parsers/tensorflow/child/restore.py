@@ -171,7 +171,8 @@ def _fit(node: Any, value: Any, what: str) -> None:
     if dtype.as_numpy_dtype != value.dtype or not shape.is_compatible_with(value.shape):
         raise WorkerError(
             "usage",
-            f"{what}: {node.name} is {dtype.name}{list(shape) if shape.rank is not None else ''} "
-            f"in the graph, {value.dtype.name}{list(value.shape)} in the checkpoint",
+            f"{what}: {node.name} is "
+            f"{dtype.name}{list(shape) if shape.rank is not None else ''} in the graph, but "
+            f"{value.dtype.name}{list(value.shape)} in the checkpoint",
             code="weights-mismatch",
         )

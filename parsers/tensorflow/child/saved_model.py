@@ -98,7 +98,7 @@ def _meta_graph(model: Any, what: str) -> Any:
     tags = [", ".join(g.meta_info_def.tags) or "no tags" for g in graphs]
     raise WorkerError(
         "usage",
-        f"{what} holds {len(graphs)} graphs, and not one is for serving alone",
+        f"{what} holds {len(graphs)} graphs, and not exactly one is only for serving",
         tags,
         code="choose-one",
     )
@@ -153,8 +153,8 @@ def _nothing_served(meta: Any, what: str) -> WorkerError:
             details.append(f"it can be called: {child.local_name}({', '.join(inputs)})")
     return WorkerError(
         "usage",
-        f"{what} has no signature, so nothing says what its inputs and outputs are. Save it with "
-        "one: tf.saved_model.save(model, folder, "
+        f"{what} has no signature, so its inputs and outputs aren't known. Save it with one: "
+        "tf.saved_model.save(model, folder, "
         "signatures=model.FUNCTION.get_concrete_function(tf.TensorSpec(...)))",
         details,
         code="inputs-unknown",
@@ -197,7 +197,9 @@ def _info(key: str, item: Any) -> TensorInfo:
     import tensorflow as tf
 
     if item.WhichOneof("encoding") != "name":
-        raise WorkerError("unsupported", f"{key} is no plain tensor", [f"{key}: sparse or ragged"])
+        raise WorkerError(
+            "unsupported", f"{key} isn't a plain tensor", [f"{key}: sparse or ragged"]
+        )
     return TensorInfo(key, tf.as_dtype(item.dtype).name, _dims(item.tensor_shape))
 
 
@@ -262,4 +264,4 @@ def _require_inside(folder: Path) -> None:
         if root not in path.resolve().parents
     ]
     if outside:
-        raise WorkerError("untrusted", f"{folder.name} takes files from elsewhere", outside)
+        raise WorkerError("untrusted", f"{folder.name} reads files from outside of it", outside)

@@ -85,7 +85,7 @@ class LiteRTBackend(FrameworkBackend):
         if entry.subgraph and entry.signature is None:
             raise WorkerError(
                 "usage",
-                f"subgraph {entry.subgraph} has no signature to run it by",
+                f"subgraph {entry.subgraph} has no signature, so it can't be run",
                 code="choose-one",
             )
         try:

@@ -52,7 +52,7 @@ def _summed(events: list[_Event], runs: int) -> dict[str, Any]:
     if not told or len(told) % runs:
         raise WorkerError(
             "usage",
-            "LiteRT's profiler doesn't tell the same operators of each run",
+            "LiteRT's profiler lists other operators in each run",
             code="option-not-applicable",
         )
     _take_apart(told)
@@ -208,7 +208,7 @@ class _Model:
         self.call("LiteRtGetNumProfilerEvents", self.profiler, c.byref(count))
         if not count.value:
             raise WorkerError(
-                "usage", "LiteRT's profiler told nothing", code="option-not-applicable"
+                "usage", "LiteRT's profiler gave no figures", code="option-not-applicable"
             )
         held = c.create_string_buffer(_LARGEST * count.value)
         c.memset(held, _SENTINEL, _LARGEST * count.value)
@@ -241,6 +241,6 @@ def _library() -> c.CDLL:
                 return library
     raise WorkerError(
         "usage",
-        "this ai-edge-litert has no profiler that Python reaches",
+        "Python can't reach a profiler in this ai-edge-litert",
         code="option-not-applicable",
     )
