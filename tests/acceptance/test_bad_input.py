@@ -20,7 +20,7 @@ def test_a_file_that_is_missing_or_truncated(model: Path) -> None:
 
 
 def test_a_folder_where_a_file_was_meant(model: Path) -> None:
-    said = refused(2, ". is of no format that can be read", model.parent, ".")
+    said = refused(2, "Modelyard can't read the format of .", model.parent, ".")
     assert "It holds model.onnx: name the model's file." in said.err
     (model.parent / "empty").mkdir()
     refused(2, "saved_model.pb", model.parent, "empty")

@@ -197,7 +197,7 @@ def test_weights_alone(tmp_path: Path, target: str, options: dict[str, Any],
     ("coreml", {"precision": ["int4-weights"]}, "since iOS18"),
     ("coreml", {"precision": ["int8-dynamic"]}, "coreml has no int8-dynamic"),
     ("onnx tflite", {"precision": ["int16x8"]}, "onnx has no int16x8"),
-    ("onnx", {"precision": ["int8"], "io_dtype": "int8"}, "onnx takes and gives"),
+    ("onnx", {"precision": ["int8"], "io_dtype": "int8"}, "onnx has no such inputs"),
     ("onnx", {"precision": ["palettized"], "palette_bits": 5}, "one of 1, 2, 4, 6, 8"),
 ])  # fmt: skip
 def test_what_a_target_has_not(model: Path, tmp_path: Path, targets: str, options: dict[str, Any],

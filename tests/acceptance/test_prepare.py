@@ -171,5 +171,5 @@ def test_a_manifest_that_declares_nothing_right(tmp_path: Path) -> None:
     said = json.loads(file.read_text())
     said["declared"]["prepare"][0]["color"] = "mauve"
     file.write_text(json.dumps(said))
-    with pytest.raises(modelyard.UsageError, match="declares what is none"):
+    with pytest.raises(modelyard.UsageError, match="holds a declaration that isn't valid"):
         modelyard.load(tmp_path / "out")

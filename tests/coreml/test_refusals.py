@@ -28,7 +28,7 @@ def _clipped(mb: Any, x: Any) -> Any:
 @pytest.mark.parametrize(("body", "x", "free", "reason"), [
     (op.real_div(y=WHOLE), WHOLE, (), "rounds"),
     (lambda mb, x: mb.scatter(data=x, indices=[1], updates=[2], mode="div"), WHOLE, (),
-     "how it rounds"),
+     "rounding isn't documented"),
     (op.matmul(y=np.full((3, 2), 0.5, F)), ROWS.astype(np.int32), (), "fractions"),
     (lambda mb, x: mb.gather(x=mb.relu(x=x), indices=[0, -2], axis=1), IMAGE, (),
      "go down to -2"),

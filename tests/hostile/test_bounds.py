@@ -58,7 +58,7 @@ def _loop(path: Path, text: str) -> Path:
 @pytest.mark.parametrize("command", ["inspect", "convert"])
 def test_functions_that_call_each_other_twice(tmp_path: Path, command: str) -> None:
     onnx.save(parsed(chain(30, 2)), tmp_path / "m.onnx")
-    refused(tmp_path, 3, f"{command} m.onnx", "30 functions come to 2,147,483,647 nodes")
+    refused(tmp_path, 3, f"{command} m.onnx", "30 functions have 2,147,483,647 nodes")
     assert {item.name for item in tmp_path.iterdir()} == {"m.onnx", ".said", ".temporary"}
 
 
@@ -144,7 +144,7 @@ def test_weights_in_constants_may_be_dequantized(monkeypatch: pytest.MonkeyPatch
         w = DequantizeLinear (q, scale) y = MatMul (x, w) t = Tile (w, many) }}""")
     weights = onnx.numpy_helper.from_array(np.zeros((rows, 1), np.int8))
     proto.graph.node[1].attribute.append(helper.make_attribute("value", weights))
-    with pytest.raises(ModelError, match="bytes out of 614,416 bytes of weights"):
+    with pytest.raises(ModelError, match="expands 614,416 bytes of weights"):
         constant_size.require_modest_constants(onnx_ir.from_proto(proto))
     proto.graph.node.pop()
     constant_size.require_modest_constants(onnx_ir.from_proto(proto))
@@ -228,7 +228,7 @@ def test_a_million_nodes(tmp_path: Path) -> None:
     onnx.save(model, tmp_path / "m.onnx")
     took = watched("inspect", "m.onnx", cwd=tmp_path)
     assert took.code == 3
-    assert "m.onnx has 1,000,000 nodes, and at most 200,000 are taken" in took.err
+    assert "m.onnx has 1,000,000 nodes; the limit is 200,000" in took.err
     assert took.seconds < 20
 
 
@@ -245,7 +245,7 @@ def test_a_hundred_thousand_weights(tmp_path: Path, kind: str) -> None:
         )
         (model.graph if kind == "Constants" else model.functions[0]).node.extend(made)
     onnx.save(model, tmp_path / "m.onnx")
-    says = "100,000 initializers and Constants, and at most 20,000 are taken"
+    says = "100,000 initializers and Constants; the limit is 20,000"
     refused(tmp_path, 3, "inspect m.onnx", says)
 
 

@@ -113,9 +113,9 @@ NEWEST = onnx.defs.onnx_opset_version()
 
 
 @pytest.mark.parametrize(("opset", "ir", "says", "hint"), [
-    (6, 3, "model.onnx is of opset 6; opset 7 and later are read", "Export it again"),
-    (99, 8, "is of opset 99 (file version 8)", "-m pip install -U onnx onnxruntime"),
-    (17, 99, "is of opset 17 (file version 99)", "-m pip install -U onnx onnxruntime"),
+    (6, 3, "model.onnx has opset 6; Modelyard reads opset 7 and later", "Export it again"),
+    (99, 8, "has opset 99 (file version 8)", "-m pip install -U onnx onnxruntime"),
+    (17, 99, "has opset 17 (file version 99)", "-m pip install -U onnx onnxruntime"),
     (NEWEST, 8, "ONNX Runtime refuses the model", ""),  # newer than the runtime
 ])  # fmt: skip
 def test_too_old_and_too_new(tmp_path: Path, opset: int, ir: int, says: str, hint: str) -> None:

@@ -143,7 +143,10 @@ def test_a_wrong_rewrite_is_found_among_right_ones_and_refused(spoil: Spoil, whi
         TfliteEmitter().emit(done, None, "fp32", Request(source="m.onnx"))  # type: ignore[arg-type]
     (item,) = refused.value.items
     assert (item.node, item.op) == (f"of_e{which}", "Einsum") and refused.value.exit_code == 3
-    assert "its rewrite for the target (Einsum) computes something else: on " in item.reason
+    assert (
+        "Modelyard's rewrite of it for the target (Einsum) computes something else: on "
+        in item.reason
+    )
 
 
 def test_what_the_target_has_itself_stays_where_its_rewrite_is_wrong(spoil: Spoil) -> None:

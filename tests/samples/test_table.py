@@ -55,7 +55,7 @@ def test_shapes_fixed_batch_and_limit(table: Path, load: Load, refuse: Refuse) -
     (pair,) = load(table, spec("x", 2, 4), samples_limit=2)
     assert pair.feeds["x"].shape == (2, 4)
     assert pair.label.tolist() == [0, 1]
-    refuse(table, spec("x", 2, 4), says="3 lines are no multiple of the model's fixed batch")
+    refuse(table, spec("x", 2, 4), says="3 lines aren't a multiple of the model's fixed batch")
     refuse(table, spec("x", "batch", 2, "n"), says=("n has no size", "--dim n=SIZE"))
 
 
@@ -63,7 +63,7 @@ def test_shapes_fixed_batch_and_limit(table: Path, load: Load, refuse: Refuse) -
     ("", "rows.csv is empty"),
     ("a,b,c\n", "holds no samples"),
     ("1,2,3\n4,5,6\n", "has to name the columns"),
-    ("a,b,a\n1,2,3\n", "names a column twice: a"),
+    ("a,b,a\n1,2,3\n", "has two columns of one name: a"),
     ("a,b\n1,2\n", "x float32[batch, 3]: needs 3 columns"),
     ("a,b,c\n1,2\n", "line 2: expected 3 columns, found 2"),
     ("a,b,c\n1,2,x3\n", "line 2, column 'c': 'x3' is no float32"),

@@ -152,10 +152,10 @@ def test_the_report_and_the_readme_say_what_happened(made: Path) -> None:
 
 
 @pytest.mark.parametrize(("options", "says"), [
-    ("--serve litserve --deploy k8s --name net-", "can't be a name in DNS"),
-    ("--serve litserve --deploy docker --name 3d-net", "can't be a name in DNS"),
-    (f"--serve litserve --deploy kserve --name {'n' * 51}", "can't be a name in DNS"),
-    ("--serve litserve --deploy k8s --model-from nfs:models", "it is image, pvc:NAME or a URL"),
+    ("--serve litserve --deploy k8s --name net-", "isn't a valid DNS name"),
+    ("--serve litserve --deploy docker --name 3d-net", "isn't a valid DNS name"),
+    (f"--serve litserve --deploy kserve --name {'n' * 51}", "isn't a valid DNS name"),
+    ("--serve litserve --deploy k8s --model-from nfs:models", "has to be image, pvc:NAME or a URL"),
     ("--serve litserve --deploy k8s --replicas 3,2", "MIN at least 1"),
     ("--serve litserve --deploy kserve --canary 101", "a percentage"),
     ("--serve litserve --deploy docker --base-image python", "no tag and no digest"),

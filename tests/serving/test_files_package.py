@@ -84,7 +84,7 @@ def test_packages_say_how_files_are_sent(batching: str, tmp_path: Path) -> None:
 def test_nothing_declared_is_refused_early(tmp_path: Path) -> None:
     small_cnn(tmp_path / "cnn.onnx")
     for server in ("litserve", "torchserve"):
-        refused(2, "nothing says how files become", tmp_path,
+        refused(2, "there is no description of how files become", tmp_path,
                 "cnn.onnx", "--prepare", "server", "--serve", server, "--out", "out")  # fmt: skip
 
 
@@ -231,7 +231,7 @@ def test_texts_come_in_json_of_one_form() -> None:
         ({"text": ""}, "text of text 1 is empty"),
         ([one, {**two, "pair": ["b"]}], "pair of text 2 is no text"),
         ({"text": "a", "other": 1}, "holds other"),
-        ({"text": "\ud800"}, "half of a letter"),
+        ({"text": "\ud800"}, "half of a surrogate pair"),
         ([one] * 3, "at most 2 are taken"),
     ):
         with pytest.raises(StageError, match=says):

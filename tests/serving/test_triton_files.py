@@ -232,7 +232,7 @@ def test_a_model_of_which_nothing_is_known_is_refused(tmp_path: Path) -> None:
     text = "g (float[batch, 4] x) => (float[batch, 4] y) { y = Relu(x) }"
     written(tmp_path / "m.onnx", text)
     line = "convert m.onnx --no-bench --serve triton --prepare server --out out"
-    assert "nothing says how files become" in typed(line, tmp_path, code=2).err
+    assert "there is no description of how files become" in typed(line, tmp_path, code=2).err
 
 
 def test_a_second_version_joins_the_first(folder: Path, tmp_path: Path) -> None:
@@ -285,7 +285,7 @@ def test_a_sentence_becomes_a_class(tmp_path: Path) -> None:
             for one, known in zip(same["classes"], pair, strict=True):
                 assert one["label"] == known["label"]
                 assert one["score"] == pytest.approx(known["score"], abs=1e-3)
-        assert "no text in UTF-8" in place.refused("bert", b"\xff\xfe\x00")
+        assert "isn't text in UTF-8" in place.refused("bert", b"\xff\xfe\x00")
         assert "at most 100,000 are taken" in place.refused("bert", b"a" * 100_001)
 
 

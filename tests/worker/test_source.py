@@ -49,7 +49,7 @@ def test_class_with_arguments(worker: Client, write: Write) -> None:
 
 @pytest.mark.parametrize(("source", "args", "message"), [
     ("{net}:Nett", [], "has no 'Nett'; it has: Net"),
-    ("{net}:Net", [1, 2, 3], "cannot be called so"),
+    ("{net}:Net", [1, 2, 3], "cannot be called with these arguments"),
     ("{net}:build", [], "missing a required argument: 'width'"),
     ("{net}:ready", [1], "takes no arguments"),
     ("{net}:number", [], "is a int, not a model"),
