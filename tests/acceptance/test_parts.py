@@ -132,7 +132,7 @@ def test_a_part_that_cant_be_converted(tmp_path: Path, broken: bytes | None) -> 
         text = "bad (float[batch, 4] x) => (float[batch, 3] y) { y = Reshape(x, shape) }"
         written(tmp_path / "mlp.onnx", text, shape=np.array([-1, 3, 7], np.int64))
     said = command("run", named, "--out", "out", cwd=tmp_path, code=3)
-    assert said.err.startswith("error: read: ") and not (tmp_path / "out").exists()
+    assert said.err.startswith("error[") and not (tmp_path / "out").exists()
     said = command("run", named, "--out", "out", "--keep-going", cwd=tmp_path, code=4)
     assert "read couldn't be converted" in said.err and "NOT CONVERTED: read" in said.out
     assert names(tmp_path / "out") == ["README.md", "classify", "manifest.json", "report.html",

@@ -54,7 +54,7 @@ def test_inputs_are_renamed_by_position_and_outputs_chosen(opening: Opening) -> 
     ("frozen.pb", {}, "", "is_training: a switch: --arg is_training=false"),
     ("frozen.pb", {"outputs": ["prob"], **SWITCHED}, "no prob", "probabilities"),
     ("frozen.pb", {"inputs": ["rate:"]}, "more inputs", "i"),
-    ("rankless.pb", {}, "doesn't declare its inputs", "a: float32 of unknown rank: --input a:float32:"),
+    ("rankless.pb", {}, "declare its inputs", "a: float32 of unknown rank: --input a:float32:"),
     (CHECKPOINT, SWITCHED, "outputs", "--output loss"),
     ("ckpt/net.ckpt.index", {}, "without its graph", None),
 ])  # fmt: skip
