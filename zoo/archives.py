@@ -127,7 +127,7 @@ def _refuse_escape(relative: str, archive: str) -> None:
     parts = PurePosixPath(relative).parts
     if PurePosixPath(relative).is_absolute() or ".." in parts or "\\" in relative:
         raise ModelError(
-            f"{archive} holds a file that would lie outside its folder: {relative!r}",
+            f"{archive} holds a file that would be outside of its folder: {relative!r}",
             code="path-outside",
         )
 

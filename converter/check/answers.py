@@ -84,7 +84,7 @@ class Answers:
                 self._known[key] = self._folder / f"{key}.npz"
                 store_outputs(self._folder / f"{key}.npz", answer)
         except OSError as error:
-            raise from_os_error(error, "keeping what the source gives") from error
+            raise from_os_error(error, "storing what the source gives") from error
 
 
 class _Narrowed(Answers):

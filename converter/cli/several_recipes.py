@@ -96,7 +96,7 @@ def ask(found: Sequence[Job]) -> None:
         named = dict.fromkeys(item for recipe in those for item in untrusted(recipe))
         if not named:
             continue
-        echo(f"The recipe {path} names what would run with your rights:", err=True)
+        echo(f"The recipe {path} names code that would run with your rights:", err=True)
         echo(*(f"  {item}" for item in named), err=True)
         if click.confirm("Do you trust it?", default=False, err=True):
             for recipe in those:

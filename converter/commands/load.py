@@ -372,7 +372,9 @@ def _notes(said: Mapping[str, Any], share: float | None) -> list[str]:
 
     notes = [f"{count} errors: {text}" for text, count in said["error_texts"].items()]
     if said["wrong"]:
-        notes.append(f"{said['wrong']} answers unlike those of the same requests alone")
+        notes.append(
+            f"{said['wrong']} answers differ from those of the same requests sent one by one"
+        )
     if share is not None and share > DEAR:
         notes.append(
             f"the load generator took {words.percent(share)} of the server's CPU time: on one "

@@ -130,7 +130,7 @@ def known_framework(name: str) -> str:
     readable = plugins.available("parsers")
     if plain in readable:
         return plain
-    reason = "isn't read here" if plain in ELSEWHERE else "is no framework known here"
+    reason = "isn't read here" if plain in ELSEWHERE else "isn't a framework that Modelyard knows"
     raise UsageError(
         f"{name} {reason}",
         code="mmdnn",
@@ -177,7 +177,7 @@ def _written(name: str) -> Mapping[str, Any]:
     if set(found["to"]) <= set(writable):
         return found
     known = (*ELSEWHERE, *plugins.available("parsers"))
-    reason = "isn't written here" if plain in known else "is no target known here"
+    reason = "isn't written here" if plain in known else "isn't a target that Modelyard knows"
     raise UsageError(f"{name} {reason}", code="mmdnn", hint=f"There are: {', '.join(writable)}.")
 
 

@@ -99,7 +99,7 @@ def in_the_way(path: Path) -> str:
     if (output := next(filter(is_ours, (place, *place.parents)), None)) is not None:
         return f"{output} is an output, which stays as it was made"
     if path.is_symlink() or (path.exists() and not path.is_file()):
-        return f"{path} is no file"
+        return f"{path} isn't a file"
     if path.exists() and not _is_index(path):
         return f"{path} isn't a page that modelyard made, or was changed since"
     return ""

@@ -200,7 +200,7 @@ class Bench:
     ) -> tuple[list[float | None], list[float | None]]:
         """The figures of the package as it is and of a trial, both being served, in turns."""
         figures: tuple[list[float | None], list[float | None]] = ([], [])
-        title = f"as it is beside {in_words(pair[1].values)}"
+        title = f"the package unchanged, beside {in_words(pair[1].values)}"
         with told(self._listener, "turns", title), ExitStack() as stack:
             both = [stack.enter_context(self.served(v)) for v in (None, pair[1].values)]
             for _ in range(ROUNDS):

@@ -345,6 +345,6 @@ def _nothing_better(made: Tuning, winner: Trial | None) -> str:
         kept = (
             "keeps to the limit" if made.limit_ms is None else f"has a p95 of {made.limit_ms:g} ms"
         )
-        return f"nothing that was measured {kept}, the package as it is included"
+        return f"no trial {kept}, and neither did the unchanged package"
     tried = len(made.trials) - 1
-    return f"none of {tried} trial{'s' * (tried > 1)} was better than the package as it is"
+    return f"none of {tried} trial{'s' * (tried > 1)} was better than the unchanged package"

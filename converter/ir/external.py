@@ -103,7 +103,7 @@ def _checked(path: Path, tensors: Sequence[onnx.TensorProto], linked: bool = Fal
     bad: dict[str, list[str]] = {}
     for tensor in tensors:
         if not _location(tensor):
-            bad.setdefault("it says nothing of where", []).append(tensor.name)
+            bad.setdefault("it doesn't name their file", []).append(tensor.name)
         elif "\0" in _location(tensor):
             bad.setdefault("the file of its weights has a NUL in its name", []).append(tensor.name)
         elif sum(item.key == "location" for item in tensor.external_data) > 1:
@@ -140,7 +140,7 @@ def external_files(proto: onnx.ModelProto) -> tuple[str, ...]:
 def _external_problem(tensor: onnx.TensorProto, target: Path, folder: Path, linked: bool) -> str:
     location = _location(tensor)
     if Path(location).is_absolute() or not target.is_relative_to(folder):
-        return f"its weights lie outside the model's folder ({location!r})"
+        return f"its weights are outside of the model's folder ({location!r})"
     if not target.is_file():
         return f"the file of its weights is missing ({location})"
     state = target.stat()
@@ -172,7 +172,7 @@ def tensor_bytes(tensor: onnx.TensorProto) -> int:
     try:
         bits = onnx_ir.DataType(tensor.data_type).bitwidth
     except (ValueError, TypeError) as error:
-        raise ValueError(f"{tensor.data_type} is no type of a stored tensor") from error
+        raise ValueError(f"{tensor.data_type} isn't a type that a file can store") from error
     if any(dim < 0 for dim in tensor.dims):
         raise ValueError(f"its shape is {list(tensor.dims)}")
     size = 1

@@ -117,7 +117,7 @@ class _Loader(yaml.SafeLoader):
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         self.composed += 1
         if self.composed > MOST_VALUES:
-            raise yaml.YAMLError(f"it comes to more than {MOST_VALUES:,} values")
+            raise yaml.YAMLError(f"it has more than {MOST_VALUES:,} values")
         return super().compose_node(parent, index)
 
 
@@ -162,7 +162,5 @@ def _count(node: yaml.Node, counted: dict[int, int], most: int) -> int:
         inner = [part for item in items for part in (item if isinstance(item, tuple) else (item,))]
         counted[id(node)] = 1 + sum(_count(part, counted, most) for part in inner)
     if counted[id(node)] > most:
-        raise yaml.YAMLError(
-            f"its aliases come to more than {MOST_VALUES:,} values when they are written out"
-        )
+        raise yaml.YAMLError(f"with all aliases expanded, it has more than {MOST_VALUES:,} values")
     return counted[id(node)]

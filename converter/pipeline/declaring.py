@@ -25,8 +25,9 @@ from converter.preparation.written import filled
 from converter.samples import Samples
 
 UNSAID = (
-    "pictures are fed as values of 0 to 1, since nothing says what the model was trained with: "
-    "--image-mean and --image-std do, as --image-mean imagenet --image-std imagenet"
+    "pictures have values of 0 to 1, because the source doesn't say how the model was "
+    "trained. --image-mean and --image-std set it, as in --image-mean imagenet --image-std "
+    "imagenet"
 )
 
 

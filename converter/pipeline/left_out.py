@@ -202,8 +202,8 @@ def _closer(outcomes: Sequence[Outcome], failed: Sequence[ArtifactReport]) -> st
     """What makes an artifact closer to its source, or a limit wider."""
     if all(outcome.work.request.min_cosine is not None for outcome in outcomes):
         return (
-            " More layers in float32 (--keep-float; modelyard sensitivity shows what each costs), "
-            "another precision or a lower limit may do."
+            " To pass, keep more layers in float32 (--keep-float; modelyard sensitivity "
+            "shows each layer's cost), choose another precision, or lower the limit."
         )
     stored = all(stores_weights(item.precision) for item in failed)
     more = "get more bits" if stored else "stay in float32"

@@ -236,12 +236,12 @@ class Staging:
             reasons.append(f"modelyard didn't make it; it holds {output_guard.listed(names)}")
         elif found := output_guard.strange(self.out):
             reasons.append(
-                "it holds what modelyard didn't make, or what was changed since: "
+                "it holds files that Modelyard didn't make, or that were changed since: "
                 + output_guard.listed(found)
             )
         used = [what for what, path in self._reads.items() if _holds(self.out, path)]
         if used:
-            reasons.append(f"it holds what this run reads: {', '.join(used)}")
+            reasons.append(f"it holds files that this run reads: {', '.join(used)}")
         if _holds(self.out, Path.cwd()):
             reasons.append("it is the working directory, or holds it")
         return "; ".join(reasons)
@@ -315,17 +315,17 @@ class Staging:
                 folder.rename(self._gone)
             output_guard.remove(self._gone)
         except OSError as error:
-            self.left = f"what was replaced couldn't be deleted ({_words(error)}): {self._home}"
+            self.left = f"the replaced output couldn't be deleted ({_words(error)}): {self._home}"
 
     def _not_placed(self, why: str) -> UsageError:
         """The error of an output that isn't put in place; what was made is kept beside it."""
         try:
-            where = f"What was made is in {self._move_beside(self.folder, self.out, 2)}."
+            where = f"This run's output is in {self._move_beside(self.folder, self.out, 2)}."
             self._made.clear()
         except OSError as error:
-            where = f"What was made couldn't be kept ({_words(error)})."
+            where = f"This run's output couldn't be kept ({_words(error)})."
         if self._old.exists():
-            where += f" What was there before is in {self._old}: give it its name back."
+            where += f" The earlier output is in {self._old}: give the folder its name back."
         return UsageError(
             f"{self.out} was not put in place: {why}",
             code="output-in-the-way",

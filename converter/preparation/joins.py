@@ -89,7 +89,10 @@ class Joins:
             return
         of_arrays = all(other.takes for other in self._steps[1:])
         if takes is not None and not takes and not of_arrays:
-            yield f"nothing says how a file becomes the input of {step.part}: write its prepare"
+            yield (
+                f"there is no description of how a file becomes the input of {step.part}: "
+                "write its prepare"
+            )
             return
         if step.each:
             owner, _, key = step.each.partition(".")

@@ -183,7 +183,7 @@ class Emitter(ABC):
     def alone(self, artifact: Artifact, request: Request) -> Alone | str:
         """The artifact in a process that holds its runtime and nothing else, where memory and time
         by operator are measured; or why that can't be."""
-        return f"nothing here runs {self.name} in a process of its own and tells what it costs"
+        return f"Modelyard can't measure the costs of {self.name} in a process of its own"
 
     def legalizing(self, model: Model, request: Request, seen: Any = None) -> LegalizingPass | None:
         """What writes the model in operators that this target has, in ONNX, where something does;

@@ -136,7 +136,7 @@ class Worker:
     ) -> None:
         self.warnings: list[str] = []
         if older := interpreter.outdated(framework.extra):
-            self.warnings.append(f"OLDER THAN WHAT IS TESTED: {', '.join(older)}")
+            self.warnings.append(f"OLDER THAN THE TESTED VERSIONS: {', '.join(older)}")
         self._framework, self._source, self._trusting = framework, source, trusting
         self._exporter = exporter
         self.interpreter, self.progress = interpreter, progress
@@ -231,11 +231,11 @@ class Worker:
         python, package = self.interpreter, str(error.fields.get("package") or "")
         if not package and (module := error.fields.get("module")):
             return (
-                f"If it is yours, name the folder that {module} lies in: --search-path DIR. Else "
-                f"install the package that it is of into {python.path}."
+                f"If {module} is yours, name its folder: --search-path DIR. Otherwise "
+                f"install the package that contains it into {python.path}."
             )
         if not package:
-            return f"See what is there: modelyard doctor{python.option}"
+            return f"modelyard doctor{python.option} shows what is installed."
         if error.fields.get("broken"):
             return python.install_line(["--force-reinstall", package])
         return python.install_line([package], self._framework.extra)

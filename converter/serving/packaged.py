@@ -135,7 +135,7 @@ def _sample(folder: Path, item: Mapping[str, Any]) -> tuple[Sample, dict[str, Ar
 def _array(folder: Path, entry: Mapping[str, Any]) -> Array:
     file = (folder / entry["file"]).resolve()
     if not file.is_relative_to(folder.resolve()):
-        raise ValueError(f"{entry['file']} lies outside of the package")
+        raise ValueError(f"{entry['file']} is outside of the package")
     dtype = entry["dtype"]
     if file.suffix == ".bin":
         return from_bytes(file.read_bytes(), dtype, entry["shape"])

@@ -69,7 +69,7 @@ class V2Rpc(Wire):
     def __init__(self, address: Address) -> None:
         if not address.model:
             raise UsageError(
-                f"the address doesn't say which model of {address.place} is meant",
+                f"the address doesn't name a model of {address.place}",
                 code="option-missing",
                 hint=f"--server grpc://{address.place}/NAME",
             )

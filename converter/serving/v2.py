@@ -158,7 +158,7 @@ def _only_model(address: Address) -> str:
         return str(names[0])
     has = f"it has {', '.join(names)}" if names else "it doesn't say which it has"
     raise UsageError(
-        f"the address doesn't say which model of {address.place} is meant: {has}",
+        f"the address doesn't name a model of {address.place}: {has}",
         code="option-missing",
         hint=f"--server http://{address.place}/v2/models/NAME",
     )

@@ -173,7 +173,7 @@ class _Run:
             if growth := _grew(made.model, candidate, step):
                 return None, "rolled-back", f"no gain: {growth}"
             if step.must_shrink and _as_large(made.model, candidate):
-                return None, "unchanged", "what it changed is no gain"
+                return None, "unchanged", "its changes are no gain"
         if wrong := self.verifier.checker_says(candidate):
             return None, "rolled-back", wrong
         return looks, "changed", "; ".join(getattr(step, "findings", ()))

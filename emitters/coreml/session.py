@@ -172,8 +172,10 @@ class ReadBackSession(PackageSession):
             "read_back": True,
             "runs": f"the program that was read back from {self._path.name}"
             + (", in float32 with every 16-bit tensor rounded," if self._rounded else ""),
-            "not_run": "Core ML runs on Apple's systems alone; Apple's compiler and the Neural "
-            "Engine's rounding aren't covered, and latency needs a Mac",
+            "not_run": (
+                "Core ML only runs on Apple's systems. Apple's compiler and the Neural "
+                "Engine's rounding aren't covered, and latency needs a Mac"
+            ),
         }
 
     def close(self) -> None:

@@ -57,7 +57,7 @@ def _needs(package: Deployable) -> tuple[int, str]:
     """MiB, and where that is from."""
     count = package.served.instances
     if package.memory is not None:
-        said = f"{count} x what the artifact's process took at most in the run"
+        said = f"{count} x the most memory of the artifact's process during the run"
         return -(-package.memory * count // MIB), said
     folders = (package.package, *package.beside)
     size = sum(f.stat().st_size for folder in folders for f in folder.rglob("*") if f.is_file())

@@ -262,7 +262,7 @@ def _why(domain: str) -> tuple[str, str]:
     if domain in ("", "ai.onnx.ml", "com.microsoft"):
         return "ONNX Runtime has no such operator", "check the operator's name and opset"
     return (
-        f"the domain {domain!r} is no part of ONNX, and the model doesn't define the operator",
+        f"the domain {domain!r} isn't part of ONNX, and the model doesn't define the operator",
         "export it as a model-local function, or replace it with standard operators",
     )
 

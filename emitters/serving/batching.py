@@ -70,7 +70,7 @@ def choose_max_batch(
     return 0, f"max_batch_size 0: {problem}"
 
 
-_FREED = "; or convert it with --batch dynamic, if its elements don't hang on each other."
+_FREED = "; or convert it with --batch dynamic, if its elements don't depend on each other."
 
 
 def _could_be_free(model: Model, request: ServingRequest) -> bool:

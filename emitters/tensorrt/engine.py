@@ -30,7 +30,7 @@ _INVALID: dict[str, tuple[type[ModelyardError], str]] = {
     "UNSUPPORTED_CC": (ModelError, "Build it again for this GPU."),
     "OLD_CUDA_DRIVER": (DependencyError, "Install a newer NVIDIA driver."),
     "OLD_CUDA_RUNTIME": (DependencyError, "Install a newer CUDA runtime."),
-    "INSUFFICIENT_GPU_MEMORY": (MachineError, "End what else runs on the GPU."),
+    "INSUFFICIENT_GPU_MEMORY": (MachineError, "End other programs on the GPU."),
     "MALFORMED_ENGINE": (ModelError, "The file is damaged or no engine: build it again."),
     "CUDA_ERROR": (MachineError, "Run it again; see nvidia-smi."),
 }

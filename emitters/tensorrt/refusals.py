@@ -24,7 +24,7 @@ _REMEDIES = {
         INTEGER_PRODUCTS | {"DynamicQuantizeLinear", "QLinearAdd", "QGemm"}, _FLOAT_SOURCE
     ),
     **dict.fromkeys(SEQUENCES, "give and take tensors instead of sequences and optionals"),
-    **dict.fromkeys(STRINGS, "do what is done with strings before the model"),
+    **dict.fromkeys(STRINGS, "process strings before the model"),
     **dict.fromkeys(RANDOM, "draw the numbers outside, and hand them to the model as an input"),
     "Unique": "do it outside of the model: how much it gives depends on its values",
 }

@@ -21,9 +21,9 @@ from parsers.file_source import FileSource
 from parsers.onnx.interface import Interface
 
 NOT_RUN = (
-    "Core ML runs on Apple's systems alone, so the reference is ONNX Runtime on the graph that was "
-    "read from the file; the reading itself isn't checked, nor what Apple's compiler and the "
-    "Neural Engine make of it"
+    "Core ML only runs on Apple's systems, so the reference is ONNX Runtime on the graph "
+    "that was read from the file. The reading itself isn't checked, and neither are Apple's "
+    "compiler and the Neural Engine"
 )
 
 

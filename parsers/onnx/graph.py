@@ -203,7 +203,10 @@ def _remedy(op_type: str, domain: str) -> str:
     try:
         since = onnx.defs.get_schema(op_type, domain).since_version
     except onnx.defs.SchemaError:
-        return "What exported it didn't know this operator; convert it there by standard ones."
+        return (
+            "The exporter didn't know this operator. Express it with standard operators "
+            "before the export."
+        )
     return f"It came with opset {since}: the file's opset is wrong, or the operator is."
 
 

@@ -133,7 +133,7 @@ def is_archive(path: Path) -> bool:
 def _require_sound(path: Path, archive: zipfile.ZipFile) -> None:
     names = [item.filename for item in archive.infolist()]
     outside = [name for name in names if not _is_inside(name)]
-    problems = [f"{name!r} would lie outside of its folder" for name in outside]
+    problems = [f"{name!r} would be outside of its folder" for name in outside]
     problems += [f"{name} is in it twice" for name in {*names} if names.count(name) > 1]
     problems += grown(archive)
     if MANIFEST not in names:

@@ -60,8 +60,8 @@ def require_same(file: Path, probes: Sequence[Mapping[str, str]], model: Rounded
     finally:
         session.close()
     if not judged:
-        raise _error("any input", f"none of {len(probes)} inputs tells: rounding alone, or ties "
-                     "among scores, change what the model itself gives for each")  # fmt: skip
+        raise _error("any input", f"none of {len(probes)} inputs can show it: rounding, or ties "
+            "among scores, change the model's own outputs for each")  # fmt: skip
     return judged
 
 

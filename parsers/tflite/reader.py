@@ -72,7 +72,7 @@ def _refuse(source: Any, name: str) -> None:
 
 def _reasons(tensor: Any) -> Iterable[tuple[str, str]]:
     if tensor.externalBuffer:
-        yield "its value lies in another file", "Convert the original into one file."
+        yield "its value is in another file", "Convert the original into one file."
     kind = tensor.quantization.detailsType if tensor.quantization else 0
     if kind not in (schema.QuantizationDetails.NONE, schema.QuantizationDetails.CustomQuantization):
         yield "it is quantized in blocks", "Quantize with one scale, or one for each channel."

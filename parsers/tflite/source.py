@@ -275,9 +275,9 @@ def _warnings(opened: _Opened) -> list[str]:
     said = [_state_warning(opened.states)] if opened.states else []
     if opened.held:
         said.append(
-            "STATE IS HELD: the file keeps state between runs; by --no-state each run of the "
-            "converted model starts with it as it is stored, and forgets what it changes; the file "
-            f"was compared in the same way: {_listed(opened.held)}."
+            "STATE IS HELD: the file keeps state between runs. With --no-state, each run of "
+            "the converted model starts with the stored state, and forgets its changes. The "
+            f"file was compared in the same way: {_listed(opened.held)}."
         )
     if arithmetic(opened.model, opened.entry.subgraph) == HYBRID:
         said.append(

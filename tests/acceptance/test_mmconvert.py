@@ -96,7 +96,7 @@ def test_the_command_refuses_with_code_2(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("given", "says", "hint"), [
     ({"source": "mxnet", "weights": "m"}, "mxnet isn't read here", "keras"),
     ({"target": "cntk", "weights": "m"}, "cntk isn't written here", "onnx"),
-    ({"source": "nothing", "weights": "m"}, "nothing is no framework", ""),
+    ({"source": "nothing", "weights": "m"}, "nothing isn't a framework", ""),
     ({}, "the command names no model", ""),
     ({"source": "keras", "network": "n.json", "weights": "w.h5"}, "without its weights",
      "model.save('model.keras')"),

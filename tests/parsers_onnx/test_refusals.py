@@ -250,12 +250,12 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(("fields", "says"), [
-    ({"location": "../secret.bin"}, "outside the model's folder"),
-    ({"location": "sub/../../secret.bin"}, "outside the model's folder"),
-    ({"location": "/etc/hostname"}, "outside the model's folder"),
+    ({"location": "../secret.bin"}, "outside of the model's folder"),
+    ({"location": "sub/../../secret.bin"}, "outside of the model's folder"),
+    ({"location": "/etc/hostname"}, "outside of the model's folder"),
     ({"location": "missing.bin"}, "is missing (missing.bin)"),
     ({"location": "."}, "is missing"),
-    ({}, "it says nothing of where"),
+    ({}, "it doesn't name their file"),
     ({"location": "w.bin", "offset": 4}, "w.bin is truncated (it has 8 bytes)"),
     ({"location": "w.bin", "offset": 10**30}, "is truncated"),
     ({"location": "w.bin", "offset": -8}, "8 bytes are needed"),
@@ -307,10 +307,10 @@ OTHER_PLACES = ["sparse_tensors", "function", "function's default", "training"]
 def test_external_data_anywhere(folder: Path, place: str, location: str) -> None:
     (folder / "link.bin").symlink_to(folder.parent / "secret.bin")
     path = write(folder, _holding(place, location))
-    assert "outside the model's folder" in refusal(path).details[0]
+    assert "outside of the model's folder" in refusal(path).details[0]
     said = command("convert", path, "--out", folder / "out")
     assert said.code == 3
-    assert "outside the model's folder" in said.no_traceback().err
+    assert "outside of the model's folder" in said.no_traceback().err
 
 
 @pytest.mark.parametrize("place", SPARSE)

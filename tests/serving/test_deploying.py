@@ -89,7 +89,7 @@ def test_inference_services_keep_to_kserves_definition(made: Path) -> None:
     (lambda d: d[1]["spec"]["ports"][0].update(targetPort="web"), "Service: no port 'web'"),
     (lambda d: d[2]["spec"]["scaleTargetRef"].update(name="net"), "there is no Deployment 'net'"),
     (lambda d: d[4]["spec"]["ingress"][0]["ports"][0].update(port=1), "nobody listens on 1"),
-    (lambda d: d[0]["metadata"].update(name="My_Net"), "'My_Net' is no label of DNS-1123"),
+    (lambda d: d[0]["metadata"].update(name="My_Net"), "'My_Net' isn't a label of DNS-1123"),
     (lambda d: _server(d)["volumeMounts"][0].update(name="var"), "there is no volume 'var'"),
     (lambda d: _server(d)["resources"]["limits"].update(memory="1Mi"), "may take 1Mi"),
     (lambda d: _server(d)["livenessProbe"]["httpGet"].update(port="web"), "livenessProbe: no port"),
@@ -139,7 +139,7 @@ def test_the_report_and_the_readme_say_what_happened(made: Path) -> None:
     for item in package["deployments"]:
         assert list(item["checks"]) == ["schema", "build", "run", "answer"]
         assert all(item["checks"][name].startswith("no: ") for name in ("build", "run", "answer"))
-        assert "what the artifact's process took" in item["decisions"][0]
+        assert "the most memory of the artifact's process" in item["decisions"][0]
         assert (made / item["path"]).is_dir()
     kubernetes = package["deployments"][1]["checks"]
     assert "Kubernetes" in kubernetes["schema"] and "kubectl apply was not" in kubernetes["run"]

@@ -159,7 +159,7 @@ class _Quantizer:
             yield from self.quantize(body.model, inside=True)
             body.put_back()
         part = self._graph(model, inside)
-        why = "it stands in a body that isn't looked into"
+        why = "it is inside a body, where Modelyard places no int8"
         part.kept += [Kept(node.name or "", node.op_type, why) for node in shut]
         yield part
 
@@ -186,7 +186,7 @@ class _Quantizer:
 
 def _unseen(placement: Placement) -> list[Kept]:
     """What stays in float32 where a body's tensors weren't measured."""
-    why = "too few samples run the body it stands in"
+    why = "too few samples run the body that it is in"
     units = [Kept(unit.node.name or "", unit.node.op_type, why) for unit in placement.units]
     return [*units, *placement.kept]
 

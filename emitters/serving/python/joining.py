@@ -28,7 +28,7 @@ FILES = (
 
 NOTES = (
     "a request runs by itself: boxes of one file share runs of a model, files of several don't",
-    "it takes files alone: the packages of the parts take arrays",
+    "it only takes files: the packages of the parts take arrays",
 )
 
 

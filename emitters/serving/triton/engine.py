@@ -225,4 +225,6 @@ class Engine:
         ]
         later += ["no tf32"] if self.options.get("tf32") is False else []
         if later:
-            yield f"{', '.join(later)}: for the engine alone, the accelerator has no such option"
+            yield (
+                f"{', '.join(later)}: only an engine has this option, and the accelerator doesn't"
+            )

@@ -168,7 +168,9 @@ class Ragged:
             for name, alone in session.run(self.joined([sample])).items():
                 wrong = len(alone) != 1 or len(together[name]) != len(samples)
                 if wrong or moved(alone, together[name][row : row + 1]):
-                    shapes = f"{list(np.shape(together[name]))}, and {list(np.shape(alone))} alone"
+                    shapes = (
+                        f"{list(np.shape(together[name]))}, and {list(np.shape(alone))} by itself"
+                    )
                     raise UsageError(
                         f"--ragged: for {len(samples)} joined requests, {name} has the shape "
                         f"{shapes} or other values: the model doesn't keep the requests apart",
@@ -233,7 +235,7 @@ def _named(text: str, known: dict[str, TensorSpec]) -> BatchInput:
                 hint="A ragged batch needs an input that keeps its requests apart.",
             )
         _require_row(known[name], "requests are joined to a row, and the model takes")
-        _require_row(known[target], "what the server makes is a row, and the model takes")
+        _require_row(known[target], "the server makes a row, and the model takes")
         if known[target].dtype not in ("int32", "float32"):
             raise UsageError(
                 f"--ragged: {target} is {known[target].dtype}, but has to be int32 or float32",

@@ -179,7 +179,7 @@ def notes(config: Any) -> Iterator[str]:
     policies = {group.host_policy for group in config.instance_group} - {""}
     for name in sorted(policies):
         yield (
-            f"host policy {name}: the server's --host-policy={name},numa-node=N says what it is; "
+            f"host policy {name}: the server's --host-policy={name},numa-node=N defines it; "
             "without that it changes nothing"
         )
     if is_limited(config):

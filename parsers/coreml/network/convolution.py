@@ -53,7 +53,7 @@ def convolution(net: Network, at: Layer) -> onnx_ir.Value:
     found = net.op("conv_transpose", x=x, weight=weight, **given)
     wanted = [int(size) for size in how.outputShape]
     if wanted and wanted != [net.size(found, axis) for axis in (2, 3)]:
-        raise Refusal("its outputShape isn't what its padding makes")
+        raise Refusal("its outputShape doesn't follow from its padding")
     return found
 
 

@@ -120,7 +120,7 @@ def transpose(net: Network, at: Layer) -> onnx_ir.Value:
 @layer("concatND")
 def concat_nd(net: Network, at: Layer) -> onnx_ir.Value:
     if at.parameters.interleave:
-        raise Refusal("it interleaves what it concatenates")
+        raise Refusal("it interleaves its concatenated inputs")
     return net.node("Concat", at.inputs, {"axis": int(at.parameters.axis)})
 
 

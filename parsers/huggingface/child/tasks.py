@@ -33,8 +33,8 @@ class Task(NamedTuple):
 
 
 _LOOP = (
-    "it runs its encoder once and its decoder in a loop, which is no single graph. "
-    "--task feature-extraction converts the encoder where the model type has one of its own"
+    "it runs its encoder once and its decoder in a loop, which isn't a single graph. --task "
+    "feature-extraction converts the encoder if the model type has one of its own"
 )
 
 # In the order in which an architecture is looked up: one that generates before its other uses

@@ -107,8 +107,10 @@ class Cut:
         if not idle:
             return []
         return [
-            f"{self._what} isn't all that its file holds. What its outputs don't need was not run, "
-            f"though it could act on this machine: {'; '.join(idle)}"
+            (
+                f"{self._what} is only a part of its file. The part that its outputs don't need "
+                f"was not run, though it could act on this machine: {'; '.join(idle)}"
+            )
         ]
 
     def _flat(self, outputs: Sequence[str]) -> Graph:
