@@ -33,7 +33,7 @@ def best(folder: Path, x: np.ndarray, labels: list[int]) -> int:
 def test_which_of_equal_scores_are_the_best_is_not_judged(tmp_path: Path) -> None:
     x = np.ones(24, np.float32)
     assert best(tmp_path, x, [0, 1, 2, 3]) == 1
-    with pytest.raises(UnsupportedError, match="none of 1 inputs tells"):
+    with pytest.raises(UnsupportedError, match="none of 1 inputs can show it"):
         best(tmp_path, x, [23, 22, 21, 20])
 
 

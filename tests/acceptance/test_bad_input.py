@@ -37,7 +37,7 @@ def test_weights_that_are_missing_are_said_once_a_file(tmp_path: Path) -> None:
 
 def test_names_of_other_classes_than_the_model_s(model: Path) -> None:
     (model.parent / "names.txt").write_text("cat\ndog\n")
-    said = refused(2, "has 2 names", model.parent, model.name, "--samples", "random:4",
+    said = refused(2, "has 2 class names", model.parent, model.name, "--samples", "random:4",
                    "--label-names", "names.txt")  # fmt: skip
     assert "scores: float32[batch, 10]" in said.err
 

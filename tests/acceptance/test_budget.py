@@ -186,8 +186,8 @@ far.higher_is_better, far.unit = False, "mm"
 
 
 @pytest.mark.parametrize(("options", "words"), [
-    ([], "not in fp32"),
-    (["--precision=fp16,int8"], "not in fp16, int8"),
+    ([], "not fp32"),
+    (["--precision=fp16,int8"], "not fp16, int8"),
     (["--precision=int8"], "int8 needs samples"),
     (["--precision=int8", "--samples=random:8", "--keep-float=Nonsense"], "names no node"),
     (["--precision=int8", "--limit=0"], "0 is not in the range"),

@@ -192,7 +192,7 @@ def test_weights_alone(tmp_path: Path, target: str, options: dict[str, Any],
 @pytest.mark.parametrize(("targets", "options", "told"), [
     ("tflite", {"precision": ["int4-weights"]}, "tflite has no int4-weights"),
     ("tflite", {"precision": ["bf16"]}, "tflite has no bf16"),
-    ("tflite", {"io_dtype": "int8"}, "--io-dtype int8 is for int8 artifacts"),
+    ("tflite", {"io_dtype": "int8"}, "--io-dtype int8 needs int8 artifacts"),
     ("tensorrt-rtx", {"precision": ["palettized"]}, "has no palettized"),
     ("coreml", {"precision": ["int4-weights"]}, "since iOS18"),
     ("coreml", {"precision": ["int8-dynamic"]}, "coreml has no int8-dynamic"),

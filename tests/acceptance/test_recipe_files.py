@@ -129,7 +129,7 @@ def test_one_of_several_is_named_in_python(project: Path) -> None:
             api.run_recipe("all.yaml", dry_run=True)
         assert "document=1" in refusal.value.hint
         assert api.run_recipe("all.yaml", document=3, dry_run=True).name == "second"
-        with pytest.raises(UsageError, match="has the documents 1, 3, and not 2"):
+        with pytest.raises(UsageError, match="has the documents 1, 3, but not 2"):
             api.run_recipe("all.yaml", document=2, dry_run=True)
 
 

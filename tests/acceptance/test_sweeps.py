@@ -103,7 +103,7 @@ def test_names_of_cells_are_folders_of_their_own() -> None:
     ({"to": ["onnx"], "exclude": {"to": "onnx"}}, "isn't a list of combinations"),
     ({"to": ["onnx"], "exclude": [{"precision": "int8"}]}, "which the sweep doesn't vary"),
     ({"to": ["onnx"], "exclude": [{"to": "onnx"}]}, "every combination is excluded"),
-    ({"to": ["onnx"], "m": [{"to": "onnx"}]}, "two axes say to"),
+    ({"to": ["onnx"], "m": [{"to": "onnx"}]}, "two axes set to"),
     ({"to": ["a"] * 40, "precision": ["b"] * 40}, "1,600 combinations"),
     ({"want": "size"}, "sweeps nothing"),
 ])  # fmt: skip

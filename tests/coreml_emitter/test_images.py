@@ -87,7 +87,7 @@ def test_sizes_of_images_may_be_free(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("options", "said"), [
     ({"coreml_images": ["q"]}, "no such input"),
-    ({"coreml_images": ["x"], "image_scale": 0.0}, "leaves nothing"),
+    ({"coreml_images": ["x"], "image_scale": 0.0}, "turns every image into zeros"),
     ({"coreml_images": ["x"], "image_color": "gray"}, "3 channels"),
     ({"coreml_images": ["x"], "fixed": True}, "one image at a time"),
     ({"coreml_classifier": True}, "needs the class names"),

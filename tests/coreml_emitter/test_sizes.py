@@ -87,7 +87,7 @@ def test_several_inputs_list_their_shapes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("options", "said"), [
-    ({"coreml_shapes": ["x:1x2x4"]}, "lists 2 to 128 shapes"),
+    ({"coreml_shapes": ["x:1x2x4"]}, "give 2 to 128 shapes"),
     ({"coreml_shapes": ["x:1x2x5,1x3x5"]}, "doesn't fit x"),
     ({"coreml_shapes": ["q:1x2,1x3"]}, "no input 'q'"),
     ({"coreml_shapes": ["x:1xtwo"]}, "--coreml-shapes x:1xtwo isn't understood"),

@@ -124,8 +124,8 @@ OVERFLOWING = f"g (float[{1 << 33}, {1 << 33}] x) => (float[1, 1] y) {{ y = Redu
 
 @pytest.mark.parametrize(("text", "says"), [
     (EXPANDED, "Expand (e): [60000,60000] is 14,400,000,000 bytes"),
-    (DOUBLED.replace("TYPE", "float"), "out of 4 bytes of weights"),
-    (DOUBLED.replace("TYPE", "int64"), "out of 8 bytes of weights"),
+    (DOUBLED.replace("TYPE", "float"), "expands 4 bytes of weights"),
+    (DOUBLED.replace("TYPE", "int64"), "expands 8 bytes of weights"),
     (TURNED, "ConstantOfShape (c): [60000,60000] is 14,400,000,000 bytes"),
     (OVERFLOWING, "[8589934592, 8589934592], more numbers than memory has addresses"),
 ], ids=["a constant", "Concats", "Concats of integers", "what inference can't follow",

@@ -151,9 +151,9 @@ def test_a_handler_of_its_own_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("files", "model", "says"), [
-    ({"../cnn.onnx": ""}, {}, "'../cnn.onnx' would lie outside"),
-    ({"/cnn.onnx": ""}, {}, "'/cnn.onnx' would lie outside"),
-    ({"a\\..\\b": ""}, {}, "would lie outside"),
+    ({"../cnn.onnx": ""}, {}, "'../cnn.onnx' would be outside"),
+    ({"/cnn.onnx": ""}, {}, "'/cnn.onnx' would be outside"),
+    ({"a\\..\\b": ""}, {}, "would be outside"),
     ({}, {"serializedFile": "cnn.onnx"}, "names cnn.onnx, which isn't in it"),
     ({}, {}, "names no model"),
     ({"cnn.onnx": "", "index_to_name.json": "[1]"}, {"serializedFile": "cnn.onnx"},

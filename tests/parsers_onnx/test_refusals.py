@@ -187,7 +187,7 @@ BROKEN: dict[str, tuple[str, list[TensorProto], str]] = {
     "too few bytes": (PLUS, [_tensor(4, raw_data=b"1234")], "w of shape [4] has 4 bytes, not 16"),
     "too few numbers": (PLUS, [_tensor(2, float_data=[1.0])], "shape [2] has 1 numbers, not 2"),
     "too few strings": (STRINGS, [_tensor(2, kind=8, string_data=[b"a"])], "has 1 strings, not 2"),
-    "no such type": (PLUS, [_tensor(1, kind=99, raw_data=b"1")], "99 is no type"),
+    "no such type": (PLUS, [_tensor(1, kind=99, raw_data=b"1")], "99 isn't a type"),
     "negative size": (PLUS, [_tensor(-1, raw_data=b"1")], "its shape is [-1]"),
 }
 

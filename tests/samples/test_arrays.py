@@ -122,7 +122,7 @@ def test_inputs_that_do_not_go_together(refuse: Refuse) -> None:
     refuse("a.npz", *inputs, says=("a holds 2 samples", "b holds 4 samples"))
     np.savez("a.npz", ids=floats(1, 4), mask=floats(1, 5))
     tokens = (spec("ids", "batch", "length"), spec("mask", "batch", "length"))
-    refuse("a.npz", *tokens, says="length is 5 here and 4 in ids")
+    refuse("a.npz", *tokens, says="length is 5 here, but 4 in ids")
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])

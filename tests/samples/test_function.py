@@ -116,7 +116,7 @@ def f():
     ("yield np.full((1, 3), np.nan, np.float32)", ("f[0]: the input 'x' holds NaN",)),
     ("return iter(())", ("f() of data.py yielded no samples",)),
     ("return np.zeros((1, 3), np.float32)", ("f() returned ndarray, but has to yield",)),
-    ("return 3", ("f() gave int",)),
+    ("return 3", ("f() returned int",)),
     ("yield object()", ("item 0 of f, '': object can't become an array",)),
     ("yield [[1], [2, 3]]", ("item 0 of f, '': it can't become an array",)),
     ("1 / 0\n    yield 1", ("f raised ZeroDivisionError", "data.py, line 3: 1 / 0")),

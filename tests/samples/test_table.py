@@ -66,8 +66,8 @@ def test_shapes_fixed_batch_and_limit(table: Path, load: Load, refuse: Refuse) -
     ("a,b,a\n1,2,3\n", "has two columns of one name: a"),
     ("a,b\n1,2\n", "x float32[batch, 3]: needs 3 columns"),
     ("a,b,c\n1,2\n", "line 2: expected 3 columns, found 2"),
-    ("a,b,c\n1,2,x3\n", "line 2, column 'c': 'x3' is no float32"),
-    ("a,b,c\n1,,3\n", "column 'b': '' is no float32"),
+    ("a,b,c\n1,2,x3\n", "line 2, column 'c': 'x3' isn't a float32"),
+    ("a,b,c\n1,,3\n", "column 'b': '' isn't a float32"),
     ("a,b,c\n1,2,3\n1,nan,3\n", "line 3: the input 'x' holds NaN at [0, 1]"),
     ("a,b,c\n1,2,1e39\n", "holds inf at [0, 2]"),
 ])  # fmt: skip
@@ -115,7 +115,7 @@ def test_an_empty_cell_is_nan_where_that_is_a_value(
     table.write_text("a,b,c\n1,,3\n4,NA,5\n")
     for sample in load(table, replace(X, missing=(1,))):
         assert np.isnan(sample.feeds["x"]).tolist() == [[False, True, False]]
-    refuse(table, replace(X, missing=(0, 2)), says="line 2, column 'b': '' is no float32, and")
+    refuse(table, replace(X, missing=(0, 2)), says="line 2, column 'b': '' isn't a float32, and")
 
 
 def test_truth_is_a_number_where_numbers_are_taken(table: Path, load: Load) -> None:

@@ -139,5 +139,5 @@ def test_what_it_does_not_serve(tmp_path: Path) -> None:
     model = text_model("m (float[n] x) => (float[n] y) { y = Neg(x) }")
     TensorFlowServing().check(model, make_request({"source": "net"}))
     model.source["signature"] = "scores"
-    with pytest.raises(UsageError, match="this is scores"):
+    with pytest.raises(UsageError, match="signature is scores"):
         TensorFlowServing().check(model, make_request({"source": "net"}))

@@ -45,7 +45,7 @@ def test_inputs_are_renamed_by_position_and_outputs_chosen(opening: Opening) -> 
     ("two", {"inputs": ["zebra:int64:3x2", "apple:3x2"]}, "takes float32, not int64", None),
     ("two", {"outputs": ["one"]}, "2 outputs: aa, zz", None),
     ("two", {"args": ["a=1"]}, "--arg has no meaning", None),
-    ("ends.pb", {"signature": "f"}, "--signature means nothing", None),
+    ("ends.pb", {"signature": "f"}, "--signature has no meaning", None),
     ("several", {}, "--signature", "f(apple: float32[?, 2], zebra: float32[?, 2]) -> aa"),
     ("several", {}, "--signature", "g(x: float32[?, ?, 2]) -> "),
     ("several", {"signature": "h"}, "no signature h", None),

@@ -86,7 +86,7 @@ def test_names_may_hold_colons() -> None:
 
 
 def test_a_profile_in_words_and_a_free_size_that_nobody_gave() -> None:
-    with pytest.raises(UsageError, match="how large height, width can be"):
+    with pytest.raises(UsageError, match="the largest size of height, width"):
         profiles_of(request(), IMAGE)
     (profile,) = profiles_of(request(shapes=["x:1x3x8x8,2x3x8x8,4x3x8x8"]), IMAGE)
     assert said(profile) == "x 1x3x8x8, 2x3x8x8, 4x3x8x8"

@@ -53,7 +53,7 @@ def test_class_with_arguments(worker: Client, write: Write) -> None:
     ("{net}:build", [], "missing a required argument: 'width'"),
     ("{net}:ready", [1], "takes no arguments"),
     ("{net}:number", [], "is a int, not a model"),
-    ("{net}:Zoo", [], "gave a Zoo, not a torch.nn.Module"),
+    ("{net}:Zoo", [], "returned a Zoo, not a torch.nn.Module"),
     ("net.py", [], ""),
     ("nowhere.py:Net", [], ""),
     ("no.such.module:Net", [], ""),
