@@ -47,7 +47,7 @@ class Kind:
 
     Attributes:
         code: Its name: ``file-not-found``.
-        exit: The exit codes that errors of this kind have.
+        exit: The exit codes that errors of this kind have, the usual one first.
         means: What is wrong, in a sentence.
         causes: What usually causes it.
         do: What to do about it.
@@ -65,14 +65,14 @@ class Kind:
 
     def text(self) -> str:
         """All of it, for a terminal."""
-        codes = " or ".join(map(str, self.exit))
+        codes = " or ".join(map(str, sorted(self.exit)))
         parts = [f"{self.code} (exit code {codes})", self.means, f"Usual causes: {self.causes}"]
         example = f"$ {self.run}\n{self.shows}".rstrip()
         return "\n\n".join([*parts, f"What to do: {self.do}", *([example] if self.shows else [])])
 
     def section(self) -> str:
         """All of it, for the page."""
-        codes = " or ".join(map(str, self.exit))
+        codes = " or ".join(map(str, sorted(self.exit)))
         example = f"```console\n$ {self.run}\n{self.shows.rstrip()}\n$ echo $?\n{self.exit[0]}\n```"
         parts = [
             f"### {self.code}",
