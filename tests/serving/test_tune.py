@@ -249,7 +249,7 @@ def test_what_stays_as_it_is_is_reported(out: Path) -> None:
         with place_of([package]) as place:
             assert place.record(package, measured, None) == []
         assert read_report(out / "report.json").tuning == [measured] and not strange(out)
-    assert "It stays as it is: no better than noise." in (out / "report.html").read_text()
+    assert "The settings stay: no better than noise." in (out / "report.html").read_text()
     assert before == {path: path.read_bytes() for path in before}
 
 

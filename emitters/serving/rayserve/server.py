@@ -42,7 +42,7 @@ takes them up."""
 FILES = (
     ("app.py", "the deployment"),
     ("inference.py", "the model behind it: checks, batches, answers"),
-    ("model.json", "what that knows of the model"),
+    ("model.json", "the model's inputs, outputs and limits"),
     (CONFIG, "addresses, replicas and their resources"),
 )
 

@@ -87,7 +87,7 @@ const model = await Model.load({ progress: (share) => console.log(share) });
 const { answer, times } = await model.ask(file);
 ```"""
 
-_TLS = """Browsers give threads, WebGPU and service workers to pages that come by HTTPS or from the
+_TLS = """Browsers allow threads, WebGPU and service workers on pages that come by HTTPS or from the
 same machine. For phones and other machines, put the folder behind a server with HTTPS, or try
 `modelyard serve . --host 0.0.0.0 --tls CERT KEY`."""
 
@@ -96,7 +96,7 @@ _FILES = [
     ("model.js", "the model for pages of your own"),
     ("prepare.js", "how files become inputs, with `sounds.js`"),
     ("answers.js", "what outputs mean, with `along.js`"),
-    (STAGES, "what these two do"),
+    (STAGES, "the declaration of both"),
     (f"{FILES}/", "the runtime"),
     ("sw.js", "the service worker"),
     (SCRIPT, "a server for the folder"),
