@@ -49,7 +49,7 @@ def _lines(report: Report, folder: Path) -> Iterator[str]:
     tests = sorted(path.parent.relative_to(folder).as_posix() for path in folder.rglob(_TEST))
     if tests:
         yield ""
-        yield "To run the model, take a package. Its README says how to start it and how to send requests."
+        yield "To run the model, take a package. Its README says how to start it and how to ask it."
         yield "One command compares its answers, where it runs, with the source's outputs:"
         yield "```"
         yield from (f"python {place}/{_TEST}" for place in tests)

@@ -69,8 +69,8 @@ def told_of_files(declared: Declaration, url: str, *, typed: bool = False, form:
     texts = f" {_OF_TEXTS}" if "text" in kinds else ""
     texts += f" {_TYPED}" if typed else ""
     return (
-        f"```\n{commands}\n```\nThe answer is JSON. For several files, it is a list, `answers`.{texts} "
-        f"Limits: {most} (`limits` in `stages.json`). "
+        f"```\n{commands}\n```\nThe answer is JSON. For several files, it is a list, `answers`."
+        f"{texts} Limits: {most} (`limits` in `stages.json`). "
         f'The answer to a refused file is `{{"error": ...}}`. The status is 400 if '
         f"{wrong}; 413 if it is larger than the limits; 415 if its content type is of "
         "another kind. One wrong file among several refuses all of them."

@@ -34,15 +34,15 @@ docker run --rm -p 127.0.0.1:8000:8000 -p 127.0.0.1:9000:9000 -v "$PWD":/models/
     --rest_port 8000 --port 9000
 ```
 or `ovms --config_path config.json --rest_port 8000 --port 9000`. `base_path` in `config.json`
-means this folder, in any place. Modelyard has not run this server. `python selftest.py` compares its
-answers with the source model's."""
+means this folder, in any place. Modelyard has not run this server. `python selftest.py` compares
+its answers with the source model's."""
 
 _LOAD = """The server serves a folder `2/` with other files as soon as it is there, if
 `model_version_policy` in `config.json` allows it."""
 
 _SCALE = """`NUM_STREAMS` in `config.json` sets how many runs happen at once. Keep
-`INFERENCE_PRECISION_HINT` at `f32`, or CPUs compute in bfloat16. For several models, put the entries of their `config.json` into one
-list."""
+`INFERENCE_PRECISION_HINT` at `f32`, or CPUs compute in bfloat16. For several models, put the
+entries of their `config.json` into one list."""
 
 _TLS = """The server has no TLS: put a proxy with TLS in front of it."""
 
