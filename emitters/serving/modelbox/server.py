@@ -75,7 +75,8 @@ _QUEUE = 16
 _ENDPOINT = "http://127.0.0.1:8190/v1/"
 
 _INSTALL = """ModelBox comes in its images, `modelbox/modelbox-develop-...` and
-`modelbox-runtime-...`. No package index has it. For CPUs take one with MindSpore Lite, for GPUs one with TensorRT.
+`modelbox-runtime-...`. No package index has it. For CPUs, take one with MindSpore Lite; for GPUs,
+one with TensorRT.
 
 `selftest.py` runs the model without ModelBox. For a MindIR, `--python` names a Python 3.7 with
 mindspore-lite 2.0.0."""

@@ -43,9 +43,9 @@ docker run --rm -p 127.0.0.1:8501:8501 -p 127.0.0.1:8500:8500 -v "$PWD":/models/
 Modelyard has not run this server. `python selftest.py` compares its answers with the source
 model's."""
 
-_LOAD = f"""The server serves a folder `2/` as soon as `{CONFIG}` names it. Requests to the label `{{label}}`
-go to `/v1/models/{{name}}/labels/{{label}}:predict`. With `--model_config_file_poll_wait_seconds=60`,
-the server reads that file again every minute."""
+_LOAD = f"""The server serves a folder `2/` as soon as `{CONFIG}` names it. Requests to the label
+`{{label}}` go to `/v1/models/{{name}}/labels/{{label}}:predict`. With
+`--model_config_file_poll_wait_seconds=60`, the server reads that file again every minute."""
 
 _SCALE = f"""`num_batch_threads` in `{BATCHING}` sets how many batches run at once. Without
 batching, requests run side by side. Put a load balancer in front of several replicas."""
