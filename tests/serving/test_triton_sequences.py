@@ -274,7 +274,7 @@ def test_refused_before_anything_is_converted(name: str) -> None:
     ("batching", "says"),
     [
         (START.replace("fp32", "int32"), "is one int32"),
-        (START.replace('"fresh"', '"stale"'), "is no input of the model"),
+        (START.replace('"fresh"', '"stale"'), "isn't an input of the model"),
         ('control_input { name: "fresh" control { kind: CONTROL_SEQUENCE_CORRID '
          "data_type: TYPE_UINT64 } }", "correlation ids"),
         ("oldest { preferred_batch_size: 8 }", "above the largest"),

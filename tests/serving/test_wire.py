@@ -93,7 +93,7 @@ def test_addresses(url: str, protocol: str | None, found: Address) -> None:
 
 @pytest.mark.parametrize("url", ["ftp://h/x", "http://", "http://h:port", "grpc:///net", ""])
 def test_what_is_no_address(url: str) -> None:
-    with pytest.raises(UsageError, match="no address"):
+    with pytest.raises(UsageError, match="isn't the address"):
         parse(url)
 
 
