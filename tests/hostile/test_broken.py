@@ -53,7 +53,7 @@ def refused(make: Maker, code: int, says: str, folder: Path) -> None:
     before = sorted(folder.rglob("*"))
     said = command("convert", *args, "--no-bench", "--out", "out", cwd=folder, code=code)
     assert says in said.err, said.err
-    assert said.err.count("error:") == 1 and len(said.err) < 3000
+    assert said.err.count("error[") == 1 and len(said.err) < 3000
     assert sorted(folder.rglob("*")) == before
 
 
