@@ -35,7 +35,7 @@ def rows(folder: Path) -> Iterator[Row]:
             seen = converted(folder, "large.onnx", target, precision)
         except RuntimeError as error:  # the CPU has no kernels of it
             lines = [line for line in str(error).splitlines() if line.startswith("error[")]
-            why = (lines or [str(error)])[0].partition("]: ")[2]
+            why = (lines or [str(error)])[0].split("]: ", 1)[-1]
             yield Row(what, f"not made: {why}", "", None)
             continue
         first = plain.setdefault(target, seen.seconds)
