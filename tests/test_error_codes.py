@@ -65,6 +65,11 @@ def test_every_error_has_a_code_of_its_exit_code() -> None:
     assert used | _computed() == set(kinds())
 
 
+def test_there_are_few_kinds() -> None:
+    """A page that people can look through."""
+    assert len(kinds()) <= 80
+
+
 def _classes() -> list[type[errors.ModelyardError]]:
     found = [*vars(errors).values(), RefusedModel]
     return [
