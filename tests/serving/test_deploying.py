@@ -178,7 +178,7 @@ def test_a_limit_below_what_was_measured_is_refused(tmp_path: Path) -> None:
     folder = _folder(tmp_path)
     measured = CONVERT.replace(",openvino", "")
     said = typed(f"{measured} --serve litserve --deploy k8s --memory-limit 20", folder, 2)
-    assert "--memory-limit 20: cnn needs" in said.err and "in the run" in said.err
+    assert "--memory-limit 20: cnn needs" in said.err and "during the run" in said.err
     assert not (folder / "build").exists()
 
 
