@@ -137,7 +137,7 @@ class TableSamples(Samples):
             why = ", and the model has no answer where it is missing" if gone else ""
             raise UsageError(
                 f"{self._file.name}, line {number}, column {self._header[column]!r}: "
-                f"{cell!r} isn't a {spec.dtype}{why}",
+                f"{cell!r} isn't of type {spec.dtype}{why}",
                 code="file-unreadable",
                 hint="Remove the line, or fill the cell." if gone else "",
             ) from error

@@ -312,9 +312,9 @@ def test_variables_of_what_is_extended_are_its_defaults(project: Path) -> None:
     ("name: ${a b}", (), "'${a b}', which isn't a variable"),
     ("name: a${", (), "'${', which isn't a variable"),
     ("vars: [a]", (), "has vars: ['a']; write a mapping"),
-    ("vars: {1: a}", (), "the variable 1: names are"),
+    ("vars: {1: a}", (), "the variable 1: a name consists"),
     ("vars: {batch: many}\nmax-batch: ${batch}", (), "max-batch: "),
-    ("name: ${a}", ("--set", "a b=1"), "--set names a variable 'a b': names are"),
+    ("name: ${a}", ("--set", "a b=1"), "--set names a variable 'a b': a name consists"),
     ("name: ${a}", ("--set", "a"), "'a' isn't NAME=VALUE"),
 ])  # fmt: skip
 def test_variables_that_are_wrong(project: Path, text: str, args: tuple[str], says: str) -> None:
@@ -328,7 +328,7 @@ def test_a_variable_of_one_recipe_is_none_of_another(project: Path) -> None:
     told = planned(project, "a.yaml", "b.yaml", "--set", "name=n", "--json").json["recipes"]
     assert [item["name"] for item in told] == ["n", "second"]
     said = planned(project, "a.yaml", "b.yaml", "--set", "name=n", "--set", "nam=n", code=2)
-    assert "no variable: nam\n  - the recipe a.yaml has name\n" in said.err
+    assert "don't exist: nam\n  - the recipe a.yaml has name\n" in said.err
     said = planned(project, "gone.yaml", "b.yaml", "--set", "name=n", code=2)
     assert "gone.yaml" in said.err and "second would become" not in said.out
 

@@ -315,5 +315,5 @@ def _constant(graph: Graph, name: str, value: Any) -> Any:
         return np.asarray(value, dtype=dtype.as_numpy_dtype)
     except (TypeError, ValueError) as error:
         raise WorkerError(
-            "usage", f"--arg {name}: {value!r} isn't a {dtype.name}", code="option-value"
+            "usage", f"--arg {name}: {value!r} isn't of type {dtype.name}", code="option-value"
         ) from error
