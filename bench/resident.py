@@ -34,8 +34,8 @@ def rows(folder: Path) -> Iterator[Row]:
             own = converted(folder, "small.onnx", target, precision).resident
             seen = converted(folder, "large.onnx", target, precision)
         except RuntimeError as error:  # the CPU has no kernels of it
-            lines = [line for line in str(error).splitlines() if line.startswith("error:")]
-            why = (lines or [str(error)])[0].removeprefix("error: ")
+            lines = [line for line in str(error).splitlines() if line.startswith("error[")]
+            why = (lines or [str(error)])[0].split("]: ", 1)[-1]
             yield Row(what, f"not made: {why}", "", None)
             continue
         first = plain.setdefault(target, seen.seconds)

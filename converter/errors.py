@@ -53,6 +53,8 @@ class ModelyardError(Exception):
 
     Args:
         message: One sentence: what was being done, to what, what was found.
+        code: Which kind of error it is, a key of ``converter/errors.yaml``; the class's code
+            if empty.
         hint: What to do next; empty where there is nothing to say.
         details: Everything else there is to say about it, one item a line.
 
@@ -61,11 +63,14 @@ class ModelyardError(Exception):
     """
 
     exit_code = 1
-    kind = "internal"
+    kind = code = "internal"
 
-    def __init__(self, message: str, *, hint: str = "", details: Sequence[object] = ()) -> None:
+    def __init__(
+        self, message: str, *, code: str = "", hint: str = "", details: Sequence[object] = ()
+    ) -> None:
         super().__init__(message)
         self.message = message
+        self.code = code or self.code
         self.hint = hint
         self.details = tuple(str(item) for item in details)
         self.left: Path | None = None
@@ -80,6 +85,7 @@ class ModelyardError(Exception):
         """The error for ``--json``."""
         return {
             "error": self.kind,
+            "code": self.code,
             "exit_code": self.exit_code,
             "message": self.message,
             "details": list(self.details),
@@ -89,8 +95,9 @@ class ModelyardError(Exception):
     @staticmethod
     def told(said: Mapping[str, Any]) -> ModelyardError:
         """The error that another process or an earlier run told, as :meth:`as_dict` has it."""
-        error = ModelyardError(str(said.get("message")), hint=str(said.get("hint", "")),
-                               details=said.get("details", ()))  # fmt: skip
+        code, hint = (str(said.get(name, "")) for name in ("code", "hint"))
+        details = said.get("details", ())
+        error = ModelyardError(str(said.get("message")), code=code, hint=hint, details=details)
         error.exit_code, error.kind = int(said.get("exit_code", 1)), str(said.get("error"))
         return error
 
@@ -103,14 +110,14 @@ class UsageError(ModelyardError):
     """Flags, a file that isn't there, samples that don't fit, an output in the way."""
 
     exit_code = 2
-    kind = "usage"
+    kind = code = "usage"
 
 
 class ModelError(ModelyardError):
     """This model can't be read or converted."""
 
     exit_code = 3
-    kind = "model"
+    kind = code = "model"
 
 
 class UnsupportedError(ModelError):
@@ -122,10 +129,12 @@ class UnsupportedError(ModelError):
         hint: What to do next.
     """
 
-    kind = "unsupported"
+    kind = code = "unsupported"
 
-    def __init__(self, message: str, items: Sequence[Unsupported], *, hint: str = "") -> None:
-        super().__init__(message, hint=hint, details=items)
+    def __init__(
+        self, message: str, items: Sequence[Unsupported], *, code: str = "", hint: str = ""
+    ) -> None:
+        super().__init__(message, code=code, hint=hint, details=items)
         self.items = tuple(items)
 
 
@@ -134,6 +143,7 @@ class GateError(ModelyardError):
 
     exit_code = 4
     kind = "gate"
+    code = "gate-missed"
 
 
 class PartlyError(GateError):
@@ -162,14 +172,14 @@ class DependencyError(ModelyardError):
     """A package or device is missing; ``hint`` holds the line that installs it."""
 
     exit_code = 5
-    kind = "dependency"
+    kind = code = "dependency"
 
 
 class MachineError(ModelyardError):
     """The machine gave out: disk, memory, a child killed."""
 
     exit_code = 6
-    kind = "machine"
+    kind = code = "machine"
 
 
 _OUT_OF_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -190,13 +200,15 @@ def from_os_error(error: OSError, doing: str) -> ModelyardError:
     if full or _CUT_SHORT.fullmatch(what):
         return MachineError(
             f"{doing}: {what}{where}",
+            code="write-failed",
             hint="Free some space, or raise the file-size limit (ulimit -f), and run it again.",
         )
     if error.errno == errno.ENOMEM:
-        return MachineError(f"{doing}: out of memory{where}")
+        return MachineError(f"{doing}: out of memory{where}", code="out-of-memory")
     if error.errno in _GAVE_OUT:
-        return MachineError(f"{doing}: {what}{where}")
-    return UsageError(f"{doing}: {what}{where}")
+        return MachineError(f"{doing}: {what}{where}", code="machine")
+    code = "file-not-found" if error.errno == errno.ENOENT else "file-access"
+    return UsageError(f"{doing}: {what}{where}", code=code)
 
 
 class BudgetError(GateError):

@@ -40,8 +40,9 @@ def packaged(path: Path) -> Mapping[str, Any]:
     facts = path.with_name("modelyard.json")
     if not facts.is_file():
         raise UsageError(
-            f"{path.name} lies in no package: its inputs and outputs aren't known",
-            hint="Name the folder that modelyard made.",
+            f"{path.name} isn't in a package, so its inputs and outputs aren't known",
+            code="not-an-artifact",
+            hint="Name the folder that Modelyard made.",
         )
     told = json.loads(facts.read_text(encoding="utf-8"))
     return {

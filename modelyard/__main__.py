@@ -57,7 +57,7 @@ def _open_streams() -> None:
 
 
 def _refused(error: ImportError) -> int:
-    print(f"error: {error}", file=sys.stderr)
+    print(f"error[dependency]: {error}", file=sys.stderr)
     return 5
 
 

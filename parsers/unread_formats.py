@@ -71,13 +71,13 @@ UNREAD = (
     ),
     Foreign(
         "weights of JAX (Flax msgpack)",
-        "They are weights alone. In JAX: jax.experimental.jax2tf.convert(apply), "
+        "These files only hold weights. In JAX: jax.experimental.jax2tf.convert(apply), "
         "tf.saved_model.save(..., FOLDER); then convert that FOLDER.",
         ends_with(".msgpack"),
     ),
     Foreign(
         "a checkpoint of JAX (Orbax)",
-        "It holds weights alone. In JAX: jax.experimental.jax2tf.convert(apply), "
+        "The file only holds weights. In JAX: jax.experimental.jax2tf.convert(apply), "
         "tf.saved_model.save(..., FOLDER); then convert that FOLDER.",
         holds("_CHECKPOINT_METADATA", "manifest.ocdbt", "_METADATA"),
     ),

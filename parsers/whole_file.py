@@ -26,6 +26,7 @@ def refuse_class_options(request: Request, name: str) -> None:
     for option, value in (("--weights", request.weights), ("--arg", request.args)):
         if value:
             raise UsageError(
-                f"{option} goes with a PyTorch class: {name} holds a whole model",
+                f"{option} only works with a PyTorch class, and {name} holds a whole model",
+                code="option-not-applicable",
                 hint=f"Leave {option} out.",
             )

@@ -92,8 +92,8 @@ MISSING = "(isn't a program|no such program)"
 @pytest.mark.parametrize(("text", "says"), [
     ("exit 3", "ended with code 3"),
     ("echo the reason >&2; exit 1", "the reason"),
-    ("echo 3.12", "isn't a Python that runs"),
-    (f'echo "{OLD}"', "Python 2.7.18; the oldest that works is 3.9"),
+    ("echo 3.12", "isn't a working Python"),
+    (f'echo "{OLD}"', "Python 2.7.18; Modelyard needs 3.9 or newer"),
     (None, MISSING),
 ])  # fmt: skip
 def test_what_is_no_python(text: str | None, says: str, tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def test_io_dtype_needs_its_precision(io_dtype: str, precision: list[str], right
         planned(io_dtype=io_dtype, precision=precision)
         return
     wanted = {"float16": "fp16", "bfloat16": "bf16"}[io_dtype]
-    with pytest.raises(UsageError, match=f"--io-dtype {io_dtype} is for {wanted}") as caught:
+    with pytest.raises(UsageError, match=f"--io-dtype {io_dtype} needs {wanted}") as caught:
         planned(io_dtype=io_dtype, precision=precision)
     assert f"Add {wanted} to --precision" in caught.value.hint
 

@@ -178,19 +178,19 @@ print(json.dumps([repr(made), repr(own), refused, os.environ.get("CUDA_VISIBLE_D
     made, own, refused, devices = found
     assert made == "<Converted tiny: passed, tflite:fp32, in tiny>"
     assert own.startswith("<Converted own: passed, onnx:fp32")
-    assert "Own doesn't say what it takes: give inputs=" in refused
+    assert "Own doesn't declare its inputs: give inputs=" in refused
     assert devices is None
 
 
 REFUSED = {
-    "convert(3)": "a builtins.int is no model that can be read",
-    "convert(net.Net)": "net.Net is a class, not a model made of it",
+    "convert(3)": "Modelyard can't read a builtins.int as a model",
+    "convert(net.Net)": "net.Net is a class, not an instance of it",
     "convert(net.Net(), weights='w.pth')": "weights= is for a class",
-    "convert(net.Net(), python='python3')": "python= is for files",
-    "convert(net.Net(), bench=False)": "Net needs inputs=: PyTorch code doesn't say",
+    "convert(net.Net(), python='python3')": "python= is only for files",
+    "convert(net.Net(), bench=False)": "Net needs inputs=, because PyTorch code doesn't declare",
     "convert('model.onnx', too='tflite')": "too: no such key; did you mean to?",
     "convert('model.onnx', samples={'image': [object()]})": "samples['image']: a list can't",
-    "check({}, 'model.onnx')": "a dict is no file: expected the path of an artifact",
+    "check({}, 'model.onnx')": "a dict isn't a file: give the path of an artifact",
 }
 
 
@@ -218,7 +218,7 @@ def test_a_script_that_calls_while_it_is_read_is_told(tmp_path: Path) -> None:
     text = NET + '\nimport modelyard\nmodelyard.convert("script.py:Net", inputs="image:1x3x8x8")\n'
     done = script(text, tmp_path)
     assert done.returncode != 0
-    assert "modelyard was called while a model is being read" in done.stderr
+    assert "the file of the model's code called modelyard" in done.stderr
 
 
 _SHOWN = """

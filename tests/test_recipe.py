@@ -88,7 +88,7 @@ def test_options_as_in_commands(tmp_path: Path, text: str, field: str, value: ob
     ("bench-batch: many", "bench-batch.0: "),
     ("image-crop: middle", "image-crop: 'middle' isn't one of center, none"),
     ("bench-bach: 1", "bench-bach: no such key; did you mean bench-batch?"),
-    ("input: x:1\ninputs: [x:2]", "input and inputs, which are one option"),
+    ("input: x:1\ninputs: [x:2]", "input and inputs, which are the same option"),
     ("dim: seq", "dim: "),
     ("no-bench: maybe", "no-bench: "),
 ])  # fmt: skip

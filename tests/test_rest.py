@@ -52,7 +52,9 @@ def test_a_source_that_rests_comes_back_as_it_was_or_not_at_all(tmp_path: Path, 
         work.opened.rest(lambda session: known.require_same(session, next(iter(samples))))
         assert len(workers()) == before
         if name == "Drawn":
-            with pytest.raises(ModelError, match="read again, the source gives something else"):
+            with pytest.raises(
+                ModelError, match="gave other outputs when it was read a second time"
+            ):
                 work.opened.session()
         else:
             found = work.opened.session().run(ONES)

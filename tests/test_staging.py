@@ -147,7 +147,7 @@ def test_what_comes_meanwhile_keeps_it(out: Path, monkeypatch: pytest.MonkeyPatc
     with Staging(out, overwrite=True) as staging:
         fill(staging.folder, "new")
         monkeypatch.setattr(Path, "rename", late)
-        with pytest.raises(UsageError, match="mine came into"):
+        with pytest.raises(UsageError, match="mine appeared in"):
             staging.commit()
     assert (out / "mine").read_text() == "mine" and (out / "model").read_text() == "old"
     assert (out.with_name("out-2") / "model").read_text() == "new"

@@ -33,21 +33,21 @@ def best(folder: Path, x: np.ndarray, labels: list[int]) -> int:
 def test_which_of_equal_scores_are_the_best_is_not_judged(tmp_path: Path) -> None:
     x = np.ones(24, np.float32)
     assert best(tmp_path, x, [0, 1, 2, 3]) == 1
-    with pytest.raises(UnsupportedError, match="none of 1 inputs tells"):
+    with pytest.raises(UnsupportedError, match="none of 1 inputs can show it"):
         best(tmp_path, x, [23, 22, 21, 20])
 
 
 def test_numbers_are_the_same_to_a_thousandth(tmp_path: Path) -> None:
     x = np.linspace(-1, 1, 24, dtype=np.float32)
     assert tried(tmp_path, x, ABS, y=np.abs(x) + np.float32(5e-4)) == 1
-    with pytest.raises(UnsupportedError, match="not what the model itself is for it"):
+    with pytest.raises(UnsupportedError, match="doesn't compute the same as the model for it"):
         tried(tmp_path, x, ABS, y=np.abs(x) + np.float32(5e-3))
 
 
 def test_other_rows_of_other_scores_are_refused(tmp_path: Path) -> None:
     x = np.linspace(0, 1, 24, dtype=np.float32)
     assert best(tmp_path, x, [23, 22, 21, 20]) == 1
-    with pytest.raises(UnsupportedError, match="not what the model itself is for it"):
+    with pytest.raises(UnsupportedError, match="doesn't compute the same as the model for it"):
         best(tmp_path, x, [0, 1, 2, 3])
     with pytest.raises(UnsupportedError):
         best(tmp_path, np.r_[np.ones(4), np.zeros(20)].astype(np.float32), [4, 5, 6, 7])

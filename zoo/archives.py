@@ -75,7 +75,9 @@ def _opened(archive: Path, top: bool) -> Iterator[_Archive]:
             with tarfile.open(archive) as tarred:
                 yield _Tar(tarred, top)
     except (zipfile.BadZipFile, tarfile.TarError, EOFError) as error:
-        raise ModelError(f"{archive.name} is a damaged archive ({error})") from error
+        raise ModelError(
+            f"{archive.name} is a damaged archive ({error})", code="model-damaged"
+        ) from error
 
 
 class _Archive(ABC):
@@ -133,7 +135,10 @@ def _belongs(name: str, prefix: str, pattern: str | None) -> bool:
 def _refuse_escape(relative: str, archive: str) -> None:
     parts = PurePosixPath(relative).parts
     if PurePosixPath(relative).is_absolute() or ".." in parts or "\\" in relative:
-        raise ModelError(f"{archive} holds a file that would lie outside its folder: {relative!r}")
+        raise ModelError(
+            f"{archive} holds a file that would be outside of its folder: {relative!r}",
+            code="path-outside",
+        )
 
 
 def _copy(archive: _Archive, name: str, target: Path) -> None:
@@ -145,5 +150,6 @@ def _copy(archive: _Archive, name: str, target: Path) -> None:
 def _not_there(title: str, what: str, names: list[str]) -> ModelError:
     return ModelError(
         f"{title} holds no {what}",
+        code="model-damaged",
         details=[f"it holds {name}" for name in sorted(names)[:20]],
     )

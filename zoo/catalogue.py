@@ -73,8 +73,9 @@ def find(reference: str) -> tuple[str, Entry]:
     name, entry = find_any(reference)
     if isinstance(entry, Joined):
         raise UsageError(
-            f"zoo:{name} is {len(entry.parts)} models, and one is meant: {entry.told()}",
-            hint=f"Name one of them. modelyard convert zoo:{name} converts and joins all.",
+            f"zoo:{name} is {len(entry.parts)} models, and the command needs one: {entry.told()}",
+            code="choose-one",
+            hint=f"Name one of them. modelyard convert zoo:{name} converts and joins all of them.",
         )
     return name, entry
 
@@ -90,7 +91,7 @@ def find_any(reference: str) -> tuple[str, Entry | Joined]:
     if name not in known:
         near = difflib.get_close_matches(name.lower(), known, 3)
         hint = f"Did you mean {' or '.join(near)}?" if near else f"There are: {', '.join(known)}."
-        raise UsageError(f"there is no model {name!r} in the zoo", hint=hint)
+        raise UsageError(f"there is no model {name!r} in the zoo", code="unknown-name", hint=hint)
     return name, known[name]
 
 
@@ -106,6 +107,7 @@ def select(task: str | None = None, framework: str | None = None) -> dict[str, E
         if wanted is not None and wanted not in known:
             raise UsageError(
                 f"the zoo has no model of the {field} {wanted!r}",
+                code="unknown-name",
                 hint=f"There are: {', '.join(known)}.",
             )
         found = {n: e for n, e in found.items() if wanted in (None, getattr(e, field))}
@@ -133,7 +135,8 @@ def fetch_model(reference: str, offline: bool = False) -> dict[str, Path]:
     name, entry = find(reference)
     if not entry.model_roles:
         raise UsageError(
-            f"{name} has no files: its source, {entry.model.source}, comes with modelyard",
+            f"{name} has no files, because its source, {entry.model.source}, comes with Modelyard",
+            code="option-not-applicable",
             hint=f"modelyard convert zoo:{name}",
         )
     return {role: entry.files[role].fetch(offline=offline) for role in entry.model_roles}
@@ -224,6 +227,9 @@ def _names(path: Path) -> list[str]:
     stored = json.loads(path.read_text(encoding="utf-8"))
     if isinstance(stored, dict):
         if sorted(map(int, stored)) != list(range(len(stored))):
-            raise ModelError(f"{path.name}: the classes are not numbered from 0 without gaps")
+            raise ModelError(
+                f"{path.name}: the classes are not numbered from 0 without gaps",
+                code="model-invalid",
+            )
         stored = [stored[key] for key in sorted(stored, key=int)]
     return [" ".join(str(name).split()) for name in stored]

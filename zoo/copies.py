@@ -32,7 +32,9 @@ def copy_files(paths: Mapping[str, Path], folder: Path) -> dict[str, Path]:
             copy.is_dir() != paths[role].is_dir()
             or digest_of_path(copy) != digest_of_path(paths[role])
         ):
-            raise UsageError(f"{copy} is there already, and is something else")
+            raise UsageError(
+                f"{copy} exists already, and is another file", code="output-in-the-way"
+            )
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for role, copy in copies.items():

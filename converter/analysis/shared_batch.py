@@ -73,7 +73,10 @@ def own_sizes(
 def told(names: Mapping[str, str]) -> str:
     """What the user should know of them."""
     listed = ", ".join(f"{name} [{size}, ...]" for name, size in names.items())
-    return f"no batch is what these begin with: {listed}; --input NAME:batchx... says otherwise"
+    return (
+        f"Modelyard doesn't take the first dimensions of {listed} as a batch; --input "
+        "NAME:batchx... declares one"
+    )
 
 
 def set_apart(model: Model, names: Mapping[str, str]) -> None:

@@ -265,5 +265,5 @@ def _paired(
 ) -> Iterator[tuple[Sample, dict[str, Array]]]:
     for sample, outputs in zip_longest(samples, reference):
         if sample is None or outputs is None:
-            raise InternalError("the reference outputs don't belong to these samples")
+            raise InternalError("the reference outputs belong to other samples")
         yield sample, outputs

@@ -56,6 +56,7 @@ class Answered(Metric):
         if found is None:
             raise UsageError(
                 f"--metric {name} needs an answer of the kind {self.kind}",
+                code="metric",
                 hint=f"Write it in a recipe, as in answer: {{kind: {self.kind}, output: NAME}}.",
             )
         self._known = found.model_dump()
@@ -120,14 +121,18 @@ class MeanAveragePrecision(Answered):
             self._eval = import_module("pycocotools.cocoeval")
         except ImportError as error:
             raise DependencyError(
-                "--metric map needs pycocotools", hint='pip install "modelyard[metrics]"'
+                "--metric map needs pycocotools",
+                code="package-missing",
+                hint='pip install "modelyard[metrics]"',
             ) from error
 
     def note(self, outputs: Mapping[str, Array], sample: Sample) -> Any:
         """The boxes that were found, and those that are there."""
         if not isinstance(sample.label, list):
             raise UsageError(
-                "--metric map: labels are boxes", hint="Give COCO's JSON: --labels instances.json."
+                "--metric map needs boxes as labels",
+                code="labels",
+                hint="Give COCO's JSON: --labels instances.json.",
             )
         return self.answer(outputs, sample), sample.label
 
@@ -181,8 +186,9 @@ class MeanIoU(Answered):
         """Pixels by the mask's class and the model's, [classes, classes]."""
         if not isinstance(sample.label, MaskFile):
             raise UsageError(
-                "--metric miou: labels are masks",
-                hint="Give a folder of PNGs of class numbers: --labels masks/.",
+                "--metric miou needs masks as labels",
+                code="labels",
+                hint="Give a folder of PNG files whose values are class numbers: --labels masks/.",
             )
         right = sample.label.array()
         array = np.asarray(outputs[self._known["output"]])
@@ -213,7 +219,9 @@ class MacroF1(Metric):
     def note(self, outputs: Mapping[str, Array], sample: Sample) -> tuple[int, int]:
         """The best class, and the label."""
         if isinstance(sample.label, bool) or not isinstance(sample.label, (int, np.integer)):
-            raise UsageError(f"--metric f1: the label {sample.label!r} is no class index")
+            raise UsageError(
+                f"--metric f1: the label {sample.label!r} isn't a class index", code="labels"
+            )
         scores = scores_of(outputs, self.name)
         return int(scores.reshape(-1, scores.shape[-1])[0].argmax()), int(sample.label)
 
@@ -240,9 +248,15 @@ class Spearman(Metric):
         try:
             right = float(sample.label)
         except (TypeError, ValueError) as error:
-            raise UsageError(f"spearman: the label {sample.label!r} is no number") from error
+            raise UsageError(
+                f"spearman: the label {sample.label!r} isn't a number", code="labels"
+            ) from error
         if found.size != 1:
-            raise UsageError(f"spearman: the model gives {found.size} numbers a sample, not one")
+            raise UsageError(
+                f"spearman: the model gives {found.size} numbers for a sample, and the "
+                "metric needs one",
+                code="metric",
+            )
         return float(found.ravel()[0]), right
 
     def of_sample(self, note: Any) -> float:

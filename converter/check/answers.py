@@ -39,7 +39,7 @@ class Answers:
         for path in folder.glob("*.npz"):
             self._known[path.stem] = path
         for path in folder.glob("*.refused"):
-            self._known[path.stem] = ModelError(path.read_text())
+            self._known[path.stem] = ModelError(path.read_text(), code="model-code-failed")
 
     def know(self, feeds: Outputs, outputs: Outputs, tag: str = "") -> None:
         """Remembers what the source gave, so that it isn't asked again.
@@ -90,7 +90,7 @@ class Answers:
                 self._known[key] = self._folder / f"{key}.npz"
                 store_outputs(self._folder / f"{key}.npz", answer)
         except OSError as error:
-            raise from_os_error(error, "keeping what the source gives") from error
+            raise from_os_error(error, "storing what the source gives") from error
 
 
 class _Narrowed(Answers):

@@ -98,8 +98,10 @@ def typed(array: Array, spec: TensorSpec) -> Array:
     if not np.array_equal(np.isfinite(made), np.isfinite(array)):
         largest = float(np.max(np.abs(array[np.isfinite(array)])))
         raise UsageError(
-            f"a sample of {spec.name} reaches {largest:.6g}, more than {spec.dtype} holds",
-            hint="Leave --io-dtype out: inputs and outputs stay in float32.",
+            f"a sample of {spec.name} has the value {largest:.6g}, which is more than "
+            f"{spec.dtype} can hold",
+            code="samples-mismatch",
+            hint="Leave --io-dtype out. Then inputs and outputs stay in float32.",
         )
     return made
 

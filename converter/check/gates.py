@@ -271,7 +271,10 @@ def _judge_memory(limit: int, memory: Footprint | None) -> GateResult:
         return GateResult(MEMORY, allowed, None, "not judged", why, "MB", True)
     most = max(memory.phases[1:], key=lambda phase: phase.peak)
     status: Status = "passed" if peak <= limit else "failed"
-    why = f"resident in phase {most.name}, above the {words.size(memory.base)} of its runtime alone"
+    why = (
+        f"resident in phase {most.name}, above the {words.size(memory.base)} of its runtime by "
+        "itself"
+    )
     return GateResult(MEMORY, allowed, peak / MEGABYTE, status, why, "MB", True)
 
 

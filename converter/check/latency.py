@@ -193,7 +193,7 @@ def batch_feeds(
         if len(first) >= max(batches):
             break
     if not first:
-        raise UsageError("there are no samples to measure latency with")
+        raise UsageError("there are no samples to measure latency with", code="samples-missing")
     joined = [spec.name for spec in inputs if spec.has_batch]
     feeds = {}
     for batch in batches:
@@ -371,6 +371,7 @@ def _join(name: str, arrays: Sequence[Array]) -> Array:
         shapes = sorted({str(list(array.shape)) for array in arrays})
         raise UsageError(
             f"samples of the input {name} can't be batched: their shapes differ",
+            code="samples-mismatch",
             details=shapes,
             hint="Measure batch 1 only, or give samples of one shape.",
         ) from error

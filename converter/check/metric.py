@@ -175,7 +175,7 @@ def first_float(outputs: Mapping[str, Array], metric: str) -> Array:
     for array in outputs.values():
         if is_float(np.asarray(array).dtype):
             return np.asarray(array)
-    raise UsageError(f"{metric}: the model has no float output")
+    raise UsageError(f"{metric}: the model has no float output", code="metric")
 
 
 def scores_of(outputs: Mapping[str, Array], metric: str) -> Array:
@@ -184,4 +184,6 @@ def scores_of(outputs: Mapping[str, Array], metric: str) -> Array:
         array = np.asarray(array)
         if is_float(array.dtype) and array.ndim and array.shape[-1] >= 2:
             return array
-    raise UsageError(f"{metric}: the model has no output that holds scores of classes")
+    raise UsageError(
+        f"{metric}: the model has no output that holds scores of classes", code="metric"
+    )

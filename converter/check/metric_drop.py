@@ -37,24 +37,27 @@ def require_metric(
     without = sum(label is None for label in labels)
     if without:
         raise UsageError(
-            f"--max-drop limits how far a metric drops, and {without} of {len(labels)} samples "
-            f"({samples.origin}) have no label",
-            hint="Give labelled samples (--samples, --labels), or a limit of the cosine: "
-            "--min-cosine.",
+            f"--max-drop needs labels, and {without} of {len(labels)} samples "
+            f"({samples.origin}) have none",
+            code="labels",
+            hint="Give samples with labels (--samples, --labels), or limit the cosine in place "
+            "of the metric: --min-cosine.",
         )
     measured = [PurePath(name).name for name in asked] or default_metrics(outputs, labels)
     if not measured:
         raise UsageError(
-            "--max-drop limits how far a metric drops, and none is known to suit these outputs and "
-            "labels",
+            "--max-drop limits how far a metric drops, and no metric of ours suits these "
+            "outputs and labels",
+            code="metric",
             hint=f"Name one: --metric {', '.join(METRICS)} or FILE.py:FUNCTION.",
         )
     named = [name for name in limits if name] if isinstance(limits, Mapping) else []
     if unknown := [name for name in named if name not in measured]:
         raise UsageError(
-            f"--max-drop limits {', '.join(unknown)}, and what is measured is "
+            f"--max-drop limits {', '.join(unknown)}, but the metrics that are measured are "
             f"{', '.join(measured)}",
-            hint=f"Measure it, too: --metric {','.join([*measured, *unknown])}",
+            code="metric",
+            hint=f"Measure that metric too: --metric {','.join([*measured, *unknown])}",
         )
 
 

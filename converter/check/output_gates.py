@@ -165,7 +165,10 @@ def _missed_elsewhere(
 ) -> GateResult:
     """What an output misses on other inputs than the samples."""
     if output.blind == "one sample":
-        why = f"{output.name} stays what it is on the only sample where the source's changes, on "
+        why = (
+            f"{output.name} doesn't change on the only sample where the source's output "
+            "changes, on "
+        )
         return failed(f"{JUDGED} on other inputs", None, None, why + inputs)
     gate = next(gate for gate in judge_values(limits, [result]) if gate.status == "failed")
     why = f"{output.name} on {inputs}; it is {_on(output)}"

@@ -136,8 +136,11 @@ class ReferenceOutputs:
         found, known = run_sample(session, sample), self[0]
         if not all(_alike(array, known[name]) for name, array in found.items()):
             raise ModelError(
-                "read again, the source gives something else, and nothing can be compared",
-                hint="Its code draws random numbers, or reads what changes: have it do neither.",
+                "the source gave other outputs when it was read a second time, so nothing "
+                "can be compared",
+                code="model-random",
+                hint="Its code draws random numbers, or reads data that changes. Change the "
+                "code so that it does neither.",
             )
 
     @classmethod
@@ -184,10 +187,11 @@ def require_repeatable(
     other = [name for name, array in once.items() if not _alike(array, second[name])]
     if other:
         raise ModelError(
-            f"{what} gives another {', '.join(other)} for the same input in each run, and nothing "
-            "can be compared",
-            hint="It draws random numbers: of an ONNX source, convert makes inputs of them "
-            "(--random-as-input); else draw outside of the model.",
+            f"{what} gives other values of {', '.join(other)} in each run for the same "
+            "input, so nothing can be compared",
+            code="model-random",
+            hint="It draws random numbers. For an ONNX file, --random-as-input turns them into "
+            "inputs. For other sources, draw them outside of the model.",
         )
 
 

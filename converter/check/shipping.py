@@ -154,7 +154,7 @@ def choose(
             continue
         pair = reference[number], found[number]
         if not kept([pair]) or (pairs and not kept([*pairs, pair])):
-            notes.append(f"{sample.name} doesn't go along: alone, it misses a limit")
+            notes.append(f"{sample.name} isn't in the package: by itself, it misses a limit")
         else:
             size += _size(sample.feeds) + _size(pair[0])
             if numbers and size > LARGEST:

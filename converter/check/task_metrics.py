@@ -47,7 +47,8 @@ class TopK(SampleMetric):
         wanted = [self._index(item) for item in np.atleast_1d(np.asarray(label, object)).ravel()]
         if len(wanted) != len(rows):
             raise UsageError(
-                f"{self.name}: a sample has {len(wanted)} labels for {len(rows)} rows of scores"
+                f"{self.name}: a sample has {len(wanted)} labels for {len(rows)} rows of scores",
+                code="labels",
             )
         return sum(map(self._hit, rows, wanted)) / len(rows)
 
@@ -55,6 +56,7 @@ class TopK(SampleMetric):
         if not 0 <= index < row.size:
             raise UsageError(
                 f"{self.name}: the label {index} lies outside the {row.size} classes",
+                code="labels",
                 hint="Labels count from 0.",
             )
         value = row[index]
@@ -72,7 +74,8 @@ class TopK(SampleMetric):
             number = float("nan")
         if not number.is_integer():
             raise UsageError(
-                f"{self.name}: the label {label!r} is no class index",
+                f"{self.name}: the label {label!r} isn't a class index",
+                code="labels",
                 hint="Give --label-names, or labels that are numbers.",
             )
         return int(number)
@@ -91,11 +94,12 @@ class MeanSquaredError(SampleMetric):
         try:
             wanted = np.asarray(label, dtype=np.float64)
         except (TypeError, ValueError) as error:
-            raise UsageError(f"mse: the label {label!r} is no number") from error
+            raise UsageError(f"mse: the label {label!r} isn't a number", code="labels") from error
         if wanted.size != output.size:
             raise UsageError(
                 f"mse: a label has {wanted.size} values, the output {output.size} "
-                f"(shape {list(output.shape)})"
+                f"(shape {list(output.shape)})",
+                code="labels",
             )
         error2 = (output.astype(np.float64).ravel() - wanted.ravel()) ** 2
         return float(error2.mean()) if error2.size else 0.0
@@ -112,7 +116,7 @@ class UserMetric(SampleMetric):
         file, _, function = spec.rpartition(":")
         path = Path(file).expanduser()
         if not path.is_file():
-            raise UsageError(f"the metric {spec!r}: there is no file {file}")
+            raise UsageError(f"the metric {spec!r}: there is no file {file}", code="file-not-found")
         self.name = f"{path.name}:{function}"
         self._folder = tempfile.TemporaryDirectory(prefix="modelyard-metric-")
         argv = own_module("converter.check.metric_child")
@@ -148,9 +152,14 @@ class UserMetric(SampleMetric):
         try:
             return self._child.call(method, **params)
         except ChildError as error:
-            raise UsageError(f"{self.name}: {error.message}", details=error.details) from error
+            raise UsageError(
+                f"{self.name}: {error.message}", code="metric", details=error.details
+            ) from error
         except TypeError as error:
-            raise UsageError(f"{self.name}: a label can't be passed on: {error}") from error
+            raise UsageError(
+                f"{self.name}: a label can't be sent to the metric's process: {error}",
+                code="labels",
+            ) from error
 
     def close(self) -> None:
         self._child.close()
@@ -186,7 +195,9 @@ def load_metric(
 
         return answer_metric(spec, answer, outputs)
     raise UsageError(
-        f"there is no metric {spec!r}", hint=f"There are: {', '.join(METRICS)}, FILE.py:FUNCTION."
+        f"there is no metric {spec!r}",
+        code="unknown-name",
+        hint=f"There are: {', '.join(METRICS)}, FILE.py:FUNCTION.",
     )
 
 

@@ -177,7 +177,7 @@ class Trier:
         count = len(probe.rows) if probe.kind == "edge" and probe.rows else 1
         tried = Tried(probe.name, probe.kind, count, probe.macs)
         if isinstance(found, ModelyardError):
-            why = f"it refuses what the source takes: {found.message}"
+            why = f"it refuses an input that the source takes: {found.message}"
             return replace(tried, missed=failed("interface", None, None, why))
         if probe.kind in ("mix", "mixes") and not self.limits.exact:
             return tried  # they count as rows where errors stand beside variance

@@ -26,6 +26,7 @@ COMMANDS = {
     "inspect": "Show a model's inputs, outputs, operators and size.",
     "zoo": "Show the real models of the catalogue, and fetch them.",
     "doctor": "Show what is installed and usable here.",
+    "explain": "Explain an error by its code.",
     "cache": "Show or clear what earlier runs kept.",
     "completion": "Print the shell's completion script.",
 }

@@ -16,7 +16,7 @@ def _numbers(ctx: click.Context, param: click.Parameter, text: str | None) -> li
     except ValueError as error:
         raise click.BadParameter(str(error), ctx, param) from error
     if any(not 0 < number < float("inf") for number in found):
-        raise click.BadParameter(f"{text}: rates are above 0", ctx, param)
+        raise click.BadParameter(f"{text}: a rate has to be above 0", ctx, param)
     return found
 
 
@@ -102,7 +102,9 @@ def command(
 
     if server is not None:
         if values.get("profile") or values.get("max_memory"):
-            raise click.UsageError("--profile and --max-memory look into a file, not a --server.")
+            raise click.UsageError(
+                "--profile and --max-memory work with a file, not with a --server."
+            )
         with Progress() as progress:
             load = api.bench_server(artifact, server, protocol=protocol, rates=rate, p95=p95,
                                     requests=requests, plot=plot, export=export,
@@ -110,7 +112,7 @@ def command(
         show_load(load, as_json)
         return
     if rate or requests or p95 or plot or export:
-        raise click.UsageError("--rate, --requests, --p95, --plot and --export want --server.")
+        raise click.UsageError("--rate, --requests, --p95, --plot and --export need --server.")
 
     def run(path: str, given: dict[str, Any]) -> api.Benchmark:
         with Progress() as progress:

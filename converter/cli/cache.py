@@ -47,9 +47,9 @@ def command(action: str, size: int | None, place: str | None, as_json: bool) -> 
     modelyard cache verify --cache s3://bucket/cache
     """
     if (action == "limit") != (size is not None):
-        raise click.UsageError("cache limit SIZE takes a size, and nothing else does")
+        raise click.UsageError("Only `cache limit` takes a size: modelyard cache limit SIZE")
     if place is not None and action == "clear":
-        raise click.UsageError("cache clear is for this machine's cache")
+        raise click.UsageError("cache clear only clears the cache of this machine")
     if place is not None:
         _behind(place, action, size or 0, as_json)
         return

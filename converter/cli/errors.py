@@ -46,9 +46,10 @@ def reporting() -> Iterator[None]:
         sys.exit(130)
     except click.ClickException as error:
         if "--json" in sys.argv:
-            echo_json(UsageError(error.format_message()).as_dict())
-        error.show(told := io.StringIO())
-        echo(*told.getvalue().expandtabs().splitlines(), err=True)
+            echo_json(UsageError(error.format_message(), code="command-line").as_dict())
+        error.show(shown := io.StringIO())
+        text = shown.getvalue().expandtabs().replace("Error: ", "error[command-line]: ", 1)
+        echo(*text.splitlines(), err=True)
         sys.exit(2)
     except BrokenPipeError:
         sys.stderr.close()
@@ -72,7 +73,11 @@ def known(error: Exception) -> ModelyardError:
     if isinstance(error, ModelyardError):
         return error
     if isinstance(error, MemoryError):
-        return MachineError("the machine ran out of memory", hint="Use fewer or smaller samples.")
+        return MachineError(
+            "the machine ran out of memory",
+            code="out-of-memory",
+            hint="Use fewer or smaller samples.",
+        )
     if isinstance(error, OSError):
         return from_os_error(error, "working")
     from converter.plugins.extras import damaged
@@ -132,6 +137,12 @@ def end_with(known: ModelyardError) -> NoReturn:
     sys.exit(known.exit_code)
 
 
+def title(code: str) -> str:
+    """How an error's line begins: ``error[file-not-found]: ``."""
+    text = f"error[{code}]: "
+    return text if plain() else click.style(text, fg="red", bold=True)
+
+
 def say(known: ModelyardError) -> None:
     """An error on stderr: its message, its details a line each, its hint."""
     lines = [known.message.strip()]
@@ -140,5 +151,4 @@ def say(known: ModelyardError) -> None:
         lines.append(f"  and {more:,} more, which --json has")
     if known.hint:
         lines += known.hint.split("\n")
-    title = "error: " if plain() else click.style("error: ", fg="red", bold=True)
-    click.echo(title + "\n".join(map(printable, lines)), err=True)
+    click.echo(title(known.code) + "\n".join(map(printable, lines)), err=True)

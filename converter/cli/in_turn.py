@@ -41,7 +41,11 @@ def in_turn(
     found = api.artifacts_of(path, values.get("to") or (), values.get("precision") or ())
     if found is None or (len(found) == 1 and found[0].path.samefile(path)):
         if values.get("to"):
-            raise UsageError(f"--to chooses among an output folder's artifacts, and {path} is none")
+            raise UsageError(
+                f"--to chooses among the artifacts of an output folder, and {path} isn't an "
+                "output folder",
+                code="not-an-artifact",
+            )
         show(run(path, given(values)), as_json)
         return
     others = given({**values, "to": None, "precision": None})  # the folder's manifest says these
@@ -83,9 +87,10 @@ def source_of(path: str, sources: Sequence[str], named: str) -> str | None:
     if not by_part and len(sources) < 2 and (part_of(named) == (part, parts) or not sources):
         return sources[0] if sources else None
     raise UsageError(
-        f"{path} is of the part {part}, and no source is named for it"
+        f"{path} belongs to the part {part}, and --against names no source for that part"
         if part
         else f"{path} has no parts, and --against names {len(sources)} sources",
+        code="option-missing",
         hint=" ".join(f"--against {name}=SOURCE" for name in parts) or "Name one.",
     )
 

@@ -53,8 +53,10 @@ def _refuse(arguments: argparse.Namespace) -> None:
 
     if arguments.image or arguments.label:
         raise UsageError(
-            "-i and -l: a model isn't run here on an image",
-            hint="modelyard convert zoo:NAME runs it on its samples, and checks what comes out.",
+            "Modelyard doesn't run a model on one image: leave -i and -l out",
+            code="mmdnn",
+            hint="modelyard convert zoo:NAME runs the model on its samples, and checks the "
+            "outputs.",
         )
 
 

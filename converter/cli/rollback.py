@@ -40,4 +40,6 @@ def command(model: str, to: int | None, undo: bool, as_json: bool) -> None:
         f"{done.server} serves version {served} of {done.place}; before, it was {before or 'none'}"
     )
     if not undo:
-        echo("All versions are still there. What is added next isn't served until: --undo")
+        echo(
+            "All versions are still there. A version that is added next isn't served until: --undo"
+        )

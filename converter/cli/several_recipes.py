@@ -96,7 +96,7 @@ def ask(found: Sequence[Job]) -> None:
         named = dict.fromkeys(item for recipe in those for item in untrusted(recipe))
         if not named:
             continue
-        echo(f"The recipe {path} names what would run with your rights:", err=True)
+        echo(f"The recipe {path} names code that would run with your rights:", err=True)
         echo(*(f"  {item}" for item in named), err=True)
         if click.confirm("Do you trust it?", default=False, err=True):
             for recipe in those:
@@ -119,8 +119,9 @@ def carry_out(
     """
     if "out" in given and len(found) > 1:
         raise UsageError(
-            f"--out {given['out']} is one output, and there are {len(found)} recipes",
-            hint="Have out: FOLDER in each recipe; without it, the output is build/NAME.",
+            f"--out {given['out']} names one output, but there are {len(found)} recipes",
+            code="option-conflict",
+            hint="Write out: FOLDER into each recipe. Without it, a recipe's output is build/NAME.",
         )
     page = None if given.get("dry_run") else Index(index)
     taken: dict[Path, str] = {}

@@ -32,8 +32,8 @@ def show_split(found: Split, as_json: bool) -> None:
         lines.add_row(*map(Text, row(cut)), style="bold" if cut == found.chosen else None)
     console.print(lines)
     if not found.cuts:
-        console.print(Text("no place leads over by so few tensors; allow more: --most N"))
+        console.print(Text("no place is crossed by so few tensors; allow more: --most N"))
     if found.chosen is not None and found.converted is not None:
         tensors, size = ", ".join(found.chosen.tensors), f"{found.chosen.bytes:,} bytes"
-        console.print(Text(f"cut at {tensors}: {size} of a sample lead over"))
+        console.print(Text(f"cut at {tensors}: {size} of a sample cross over"))
         show_result(found.converted, False)

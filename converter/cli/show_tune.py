@@ -21,7 +21,7 @@ def show_tuning(made: Tuning, as_json: bool) -> None:
         return
     console = Console(soft_wrap=True, highlight=False)
     if not made.trials:
-        console.print(Text(f"{made.server}, {made.package}: what would be tried"))
+        console.print(Text(f"{made.server}, {made.package}: tune would try"))
         for knob in made.knobs:
             console.print(Text(f"  {knob.name}: {', '.join(map(str, knob.values))} "
                                f"(now {knob.value})"))  # fmt: skip
@@ -56,4 +56,4 @@ def _said(made: Tuning) -> Iterator[str]:
         yield made.why
         yield f"written: {', '.join(made.written)}"
     else:
-        yield f"{made.package} stays as it is: {made.why}"
+        yield f"{made.package} stays unchanged: {made.why}"

@@ -84,7 +84,9 @@ def command(
     given = options.given(values)
     found = jobs([recipe], set)
     if len(found) > 1:
-        raise UsageError(f"the recipe {recipe} holds {len(found)} recipes, and a sweep is of one")
+        raise UsageError(
+            f"the recipe {recipe} holds {len(found)} recipes, and a sweep takes one", code="sweep"
+        )
     if not trust_recipe and not given.get("dry_run") and sys.stdin.isatty():
         ask(found)
     with SweepProgress() as progress:

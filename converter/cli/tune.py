@@ -18,7 +18,7 @@ def _milliseconds(ctx: click.Context, param: click.Parameter, text: str | None) 
         return None
     found = re.fullmatch(r"(\d+(?:\.\d+)?|\.\d+)\s*(ms|s)?", text.strip())
     if found is None or not float(found[1]):
-        raise click.BadParameter(f"{text}: a time above 0, as 20ms", ctx, param)
+        raise click.BadParameter(f"{text}: a time has to be above 0, as in 20ms", ctx, param)
     return float(found[1]) * (1000 if found[2] == "s" else 1)
 
 
@@ -26,7 +26,7 @@ def _callers(ctx: click.Context, param: click.Parameter, text: str | None) -> li
     """Numbers above 0, by comma."""
     parts = text.split(",") if text else []
     if not all(part.isdecimal() and int(part) for part in parts):
-        raise click.BadParameter(f"{text}: whole numbers above 0, as 1,4", ctx, param)
+        raise click.BadParameter(f"{text}: give whole numbers above 0, as in 1,4", ctx, param)
     return [int(part) for part in parts]
 
 

@@ -166,9 +166,10 @@ class Preparing:
                 return Item(known[0], data, f"the {known[0]}")
             path = Path(fspath(value))
             if not path.is_file():
-                raise UsageError(f"there is no {known[0]} {path}")
+                raise UsageError(f"there is no {known[0]} {path}", code="file-not-found")
             row = known[0] == "row"
             return Item(known[0], path.read_text(encoding="utf-8") if row else path, path.name)
         raise UsageError(
-            f"{title} takes {' or '.join(kinds) or 'arrays'}, and a {type(value).__name__} came",
+            f"{title} takes {' or '.join(kinds) or 'arrays'}, not a {type(value).__name__}",
+            code="python-argument",
         )

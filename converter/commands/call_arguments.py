@@ -65,8 +65,9 @@ class Given:
         if isinstance(value, (str, os.PathLike)):
             return os.fspath(value)
         raise UsageError(
-            f"a {type(value).__name__} is no file: expected the path of an artifact",
-            hint="Write the model to a file, and name that.",
+            f"a {type(value).__name__} isn't a file: give the path of an artifact",
+            code="python-argument",
+            hint="Write the model to a file, and give the file's path.",
         )
 
     def source(self, value: Any) -> str:
@@ -77,8 +78,8 @@ class Given:
         """
         if os.environ.get("MODELYARD_READING"):
             raise UsageError(
-                "modelyard was called while a model is being read: the file of the model's code "
-                "calls it when it is imported",
+                "the file of the model's code called modelyard when it was imported",
+                code="python-argument",
                 hint='Put the call under: if __name__ == "__main__":',
             )
         if isinstance(value, (str, os.PathLike)):
@@ -153,12 +154,15 @@ def _array(value: Any, where: str) -> Any:
     try:
         array = np.asarray(value)
     except ValueError as error:
-        raise UsageError(f"{where}: it can't become an array ({error})") from error
+        raise UsageError(
+            f"{where}: it can't become an array ({error})", code="python-argument"
+        ) from error
     if array.dtype.hasobject:
         raise UsageError(
             f"{where}: a {type(value).__name__} can't become an array",
-            hint="Samples are a path, an array, or a dict of arrays by the inputs' names; the "
-            "first axis is the sample.",
+            code="python-argument",
+            hint="Samples are a path, an array, or a dict of arrays with the inputs' names as "
+            "keys. The first axis counts the samples.",
         )
     return array
 

@@ -387,6 +387,6 @@ def _not_run(runtime: Mapping[str, Any]) -> str:
     if not runtime.get("stands_for"):
         return ""
     return (
-        f" {runtime['stands_for']} HAS NOT BEEN RUN: {runtime['not_run']}. What was checked is "
+        f" {runtime['stands_for']} HAS NOT BEEN RUN: {runtime['not_run']}. Checked instead: "
         f"{runtime.get('runs', '')} in {runtime['name']}."
     )

@@ -172,7 +172,11 @@ def convert(
         require_of_all(options, source, entry.told())
         return run_recipe(entry.recipe, listener=listener, taken=taken, **options)
     if options.get("flow"):
-        raise UsageError("a flow joins parts, and there is one model", hint="Write parts: in it.")
+        raise UsageError(
+            "a flow joins parts, and this recipe has only one model",
+            code="recipe-parts",
+            hint="Write the models under parts: in the recipe.",
+        )
     part = planned_part("", {"source": source, **options})
     return converted(part, listener or Silent(), taken or {})
 
@@ -268,9 +272,9 @@ def _require_apart(parts: Sequence[Part]) -> None:
             other = seen.setdefault((server, name.lower()), part.name)
             if other != part.name:
                 raise UsageError(
-                    f"the parts {other} and {part.name} are models of one name, {name}, for "
-                    f"{server}",
-                    hint="Give one of them another name: in the recipe, name: other.",
+                    f"the parts {other} and {part.name} would both be called {name} on {server}",
+                    code="recipe-parts",
+                    hint="Give one of the parts another name in the recipe: name: other.",
                 )
 
 
@@ -287,8 +291,9 @@ def _converted(
     out = Path(request.out or f"build/{title}")
     if other := taken.get(out.resolve()):
         raise UsageError(
-            f"the output {out} is already that of {other}",
-            hint="Give each recipe its own out: FOLDER, or its own name: NAME.",
+            f"the output {out} is already the output of {other}",
+            code="output-in-the-way",
+            hint="Give each recipe its own out: FOLDER or its own name: NAME.",
         )
     steps = tuple(step.of(part.name) for part in parts for step in part.plan.steps)
     skipped = {f"{p.name} {k}".strip(): v for p in parts for k, v in p.plan.skipped.items()}
@@ -405,7 +410,9 @@ def run_recipe(
         require_trusted(found)
     if "sweep" in values:
         raise UsageError(
-            f"{found.where} is a sweep", hint=f"Carry it out with: modelyard sweep {found.path}"
+            f"{found.where} is a sweep",
+            code="sweep",
+            hint=f"Run it with: modelyard sweep {found.path}",
         )
     if "parts" in values:
         of_all = {name: value for name, value in values.items() if name != "parts"}
@@ -414,7 +421,9 @@ def run_recipe(
         places = () if "flow" in options else found.flow_places
         return convert_parts(parts, listener=listener, taken=taken, flow_places=places, **of_all)
     if "source" not in values:
-        raise UsageError(f"{found.where} names no source", hint="Add: source: net.py:Net")
+        raise UsageError(
+            f"{found.where} names no source", code="recipe-invalid", hint="Add: source: net.py:Net"
+        )
     return convert(values.pop("source"), listener=listener, taken=taken, **values)
 
 
@@ -440,15 +449,17 @@ def plan_of(request: Request) -> Plan:
     if request.repository and local_path(request.repository) is None:
         if request.offline:
             raise UsageError(
-                f"--offline and --repository {request.repository} contradict each other"
+                f"--offline and --repository {request.repository} contradict each other",
+                code="option-conflict",
             )
         ObjectStore(request.repository)  # refuses what can't be opened, before time is spent
     if request.repository and servers and sum(item.publishes for item in servers.values()) != 1:
         able = [n for n in plugins.working("servers") if plugins.load("servers", n).publishes]
         raise UsageError(
-            f"--repository {request.repository} is for packages of one server that has model "
-            f"repositories, and --serve asks for {', '.join(servers)}",
-            hint=f"Have one of them in --serve: {', '.join(able)}.",
+            f"--repository {request.repository} needs exactly one server with model "
+            f"repositories in --serve, which asks for {', '.join(servers)}",
+            code="option-conflict",
+            hint=f"Servers with model repositories: {', '.join(able)}.",
         )
     schemes = {name: plugins.load("emitters", name).int8(request) for name in request.to}
     require_plannable(request)
@@ -589,7 +600,7 @@ def _machine_errors(name: str) -> Iterator[None]:
     try:
         yield
     except MemoryError as error:
-        raise MachineError("the machine ran out of memory") from error
+        raise MachineError("the machine ran out of memory", code="out-of-memory") from error
     except OSError as error:
         raise from_os_error(error, f"converting {name}") from error
 

@@ -118,8 +118,10 @@ def _runtime_problems(packages: dict[str, str | None]) -> list[str]:
     return [
         "\n".join(
             [
-                "onnxruntime and onnxruntime-gpu are both installed and share one folder, so that "
-                "one has overwritten the other; these lines mend it",
+                (
+                    "onnxruntime and onnxruntime-gpu are both installed and share one folder, "
+                    "so one has overwritten the other; these lines repair it"
+                ),
                 f"{shlex.quote(sys.executable)} -m pip uninstall -y {' '.join(_RUNTIMES)}",
                 pip_line(["--force-reinstall", "--no-deps", kept]),
             ]

@@ -81,7 +81,9 @@ def _import_error(
     try:
         worker.call("warm")
     except ModelyardError as error:
-        late = MachineError(f"it takes longer than {IMPORT_SECONDS:g} s")
+        late = MachineError(
+            f"the import takes longer than {IMPORT_SECONDS:g} s", code="process-ended"
+        )
         return late if expired.is_set() else error
     finally:
         timer.cancel()

@@ -149,7 +149,7 @@ def plain_error(error: Exception) -> ModelyardError:
     if isinstance(error, ModelyardError):
         return error
     if isinstance(error, MemoryError):
-        return MachineError("the machine ran out of memory")
+        return MachineError("the machine ran out of memory", code="out-of-memory")
     return from_os_error(error, "working") if isinstance(error, OSError) else unforeseen(error)
 
 
@@ -159,7 +159,10 @@ class Local:
     def at(self, place: str) -> Local:
         """See :class:`Executor`."""
         if place:
-            raise UsageError(f"--executor local:{place}: local is this machine, and no other")
+            raise UsageError(
+                f"--executor local:{place}: local is this machine, and no other",
+                code="option-value",
+            )
         return self
 
     def carry_out(

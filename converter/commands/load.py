@@ -197,7 +197,7 @@ def bench_server(
     callers = options.get("bench_concurrency") or plain.bench_concurrency
     seconds = options.get("bench_seconds", plain.bench_seconds)
     if min([*batches, *callers, *rates, seconds, requests or 1]) <= 0:
-        raise UsageError("a load has to be more than 0")
+        raise UsageError("a load has to be more than 0", code="option-value")
     loads: list[tuple[int | None, float | None]] = [(None, rate) for rate in rates]
     loads = loads or [(count, None) for count in callers]
     written, points = [], list[LoadPoint]()
@@ -225,7 +225,11 @@ def _export(found: Asked, what: str, tool: str, folder: str, loads: Mapping[str,
     from converter.serving.export import TOOLS, export
 
     if tool not in TOOLS:
-        raise UsageError(f"--export {tool}: there is no such tool", hint=f"It has: {TOOLS}.")
+        raise UsageError(
+            f"--export {tool}: there is no such tool",
+            code="unknown-name",
+            hint=f"There are: {TOOLS}.",
+        )
     place = found.facts.folder.parent if found.facts else Path(what).parent
     samples = [sample.feeds for sample in islice(found.samples, REQUESTS)]
     inputs, where = found.session.inputs, found.wire.address
@@ -323,10 +327,14 @@ def _result(wire: Wire, text: str, code: int, log: Path) -> dict[str, Any]:
         said: dict[str, Any] = json.loads(text)
     except ValueError:
         raise MachineError(
-            f"the load generator ended with code {code}", details=log.read_text().splitlines()[-8:]
+            f"the load generator ended with code {code}",
+            code="process-ended",
+            details=log.read_text().splitlines()[-8:],
         ) from None
     if "failed" in said:
-        raise ModelError(f"{wire.address.place} refuses the requests: {said['failed']}")
+        raise ModelError(
+            f"{wire.address.place} refuses the requests: {said['failed']}", code="server-refused"
+        )
     return said
 
 
@@ -364,7 +372,9 @@ def _notes(said: Mapping[str, Any], share: float | None) -> list[str]:
 
     notes = [f"{count} errors: {text}" for text, count in said["error_texts"].items()]
     if said["wrong"]:
-        notes.append(f"{said['wrong']} answers unlike those of the same requests alone")
+        notes.append(
+            f"{said['wrong']} answers differ from those of the same requests sent one by one"
+        )
     if share is not None and share > DEAR:
         notes.append(
             f"the load generator took {words.percent(share)} of the server's CPU time: on one "

@@ -85,6 +85,7 @@ class Loaded:
                     for what, names in (("no input is called", unknown), ("missing:", missing))
                     if names
                 ),
+                code="python-argument",
                 hint="It takes " + _listed(self.inputs) + ".",
             )
         return self._session.run({name: self._typed(name, v) for name, v in feeds.items()})
@@ -144,9 +145,11 @@ class Loaded:
     def _prepares(self) -> Preparing:
         if self._preparing is None:
             raise UsageError(
-                f"nothing says how a file becomes an input of {self.title}",
-                hint="Convert with samples of the kind that users send, or with --image-size, "
-                "--image-mean, --image-std: what is known of them goes along. Or give arrays.",
+                f"{self.title} has no description of how a file becomes an input",
+                code="preparation",
+                hint="Convert the model with samples of the kind that users send, or with "
+                "--image-size, --image-mean and --image-std. Then the artifact carries the "
+                "description. Or give arrays.",
             )
         return self._preparing
 
@@ -171,7 +174,10 @@ class Loaded:
         if len(arrays) == 1 and hasattr(arrays[0], "columns") and not named:
             return self._columns(arrays[0])
         if len(arrays) > len(self.inputs):
-            raise UsageError(f"{self.title} takes {len(self.inputs)} inputs, not {len(arrays)}")
+            raise UsageError(
+                f"{self.title} takes {len(self.inputs)} inputs, not {len(arrays)}",
+                code="python-argument",
+            )
         return {**dict(zip(self._types, arrays, strict=False)), **named}
 
     def _columns(self, table: Any) -> dict[str, Any]:
@@ -193,7 +199,8 @@ class Loaded:
             return array
         if not np.can_cast(array.dtype, wanted, "same_kind"):
             raise UsageError(
-                f"{self.title}: {name} is {wanted}, and an array of {array.dtype} came"
+                f"{self.title}: {name} takes {wanted}, not an array of {array.dtype}",
+                code="python-argument",
             )
         return array.astype(wanted)
 
@@ -237,7 +244,7 @@ def load(path: str, artifact: str | None, options: Mapping[str, Any]) -> Loaded:
         ModelError: It can't be opened.
     """
     if not Path(path).exists():
-        raise UsageError(f"there is no {path}")
+        raise UsageError(f"there is no {path}", code="file-not-found")
     target, _, precision = (artifact or "").partition(":")
     asked = [target] if target else [], [precision] if precision else []
     found = artifacts_of(path, *asked) or [Found(Path(path))]
@@ -261,6 +268,7 @@ def _load_flow(
     if not steps:
         raise UsageError(
             f"{path} has the parts {', '.join(parts)}, and no flow joins them",
+            code="choose-one",
             hint=f"Load one of them: {', '.join(str(path / part) for part in parts)}.",
         )
     opened: dict[str, Loaded] = {}
@@ -283,7 +291,9 @@ def _quickest(found: list[Found], path: Path, options: Mapping[str, Any]) -> Loa
             if len(ordered) == 1:
                 raise
             refused.append(f"{item.title}: {error.message}")
-    raise DependencyError(f"no artifact of {path} runs here", details=refused)
+    raise DependencyError(
+        f"no artifact of {path} runs here", code="device-missing", details=refused
+    )
 
 
 def _quickest_first(found: list[Found], path: Path) -> list[Found]:
@@ -308,7 +318,7 @@ def _opened(found: Found, options: Mapping[str, Any]) -> Loaded:
     if other := session.runtime.get("stands_for"):
         why = session.runtime["not_run"]
         session.close()
-        raise DependencyError(f"{other} doesn't run here: {why}")
+        raise DependencyError(f"{other} doesn't run here: {why}", code="device-missing")
     if takes_integers(request, request.precision[0]):
         session = Fed(session, real=True)
     folder, declared = declared_in(str(found.path))
@@ -318,12 +328,16 @@ def _opened(found: Found, options: Mapping[str, Any]) -> Loaded:
         known = Declaration.model_validate(declared)
     except ValidationError as error:
         session.close()
-        raise UsageError(f"{MANIFEST} of {folder} declares what is none: {error}") from error
+        raise UsageError(
+            f"{MANIFEST} of {folder} holds a declaration that isn't valid: {error}",
+            code="not-an-artifact",
+        ) from error
     if known.steps and not options.get("trust_source"):
         session.close()
         raise UsageError(
             f"{folder.name} brings code that prepares files or makes answers: "
             f"{', '.join(known.steps)}",
-            hint="If you trust it: modelyard.load(..., trust_source=True).",
+            code="untrusted-code",
+            hint="If you trust that code, pass trust_source=True to modelyard.load.",
         )
     return Loaded(found.title, session, Preparing(known, folder, session.inputs))

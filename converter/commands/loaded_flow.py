@@ -56,7 +56,9 @@ class LoadedFlow(Loaded):
         if not is_file(file) and not (isinstance(file, list) and file and is_file(file[0])):
             if all(step.takes for step in self._steps[1:]):
                 return self._chained(arrays, named)
-            raise UsageError(f"{self.title} takes one file, or a list of files")
+            raise UsageError(
+                f"{self.title} takes one file, or a list of files", code="python-argument"
+            )
         if isinstance(file, list):
             return [self(item) for item in file]
         with told():

@@ -76,7 +76,9 @@ def fields_of(asked: Asked) -> dict[str, Any]:
     written = _written(asked.target)
     if asked.dump_tag:
         raise UsageError(
-            f"--dump_tag names a graph in what MMdnn wrote, and -df {asked.target} writes none"
+            "--dump_tag names a graph in MMdnn's output, and the output of -df "
+            f"{asked.target} has none",
+            code="mmdnn",
         )
     found: dict[str, Any] = {**_files(asked, source), **asked.options, **written}
     found["out"] = str(report_folder(asked.out))
@@ -84,14 +86,18 @@ def fields_of(asked: Asked) -> dict[str, Any]:
     shapes = _shapes(asked.shapes)
     if shapes and not asked.inputs and not _shaped(source):
         raise UsageError(
-            f"--inputShape needs --inNodeName for {source or 'a file that names its inputs'}: "
-            "which input is it for?",
-            hint="Without both, the shapes are those that the file declares.",
+            "--inputShape needs --inNodeName for "
+            f"{source or 'a file that names its inputs'}, to say which input the shape is for",
+            code="mmdnn",
+            hint="Without both options, the shapes are the ones in the file.",
         )
     if shapes:
         found["inputs"] = _inputs(shapes, asked.inputs)
     elif asked.inputs:
-        raise UsageError("--inNodeName needs --inputShape: the sizes of each, without the batch")
+        raise UsageError(
+            "--inNodeName needs --inputShape: the sizes of each input, without the batch",
+            code="mmdnn",
+        )
     if asked.outputs:
         found["outputs"] = [text for item in asked.outputs for text in item.split(",") if text]
     _require_other(asked.out, found)
@@ -107,7 +113,11 @@ def _require_other(out: str, fields: Mapping[str, Any]) -> None:
     for name in ("source", "weights", "samples"):
         read = Path(str(fields.get(name) or ""))
         if read.is_file() and Path(out).exists() and read.samefile(out):
-            raise UsageError(f"-om {out} is what is read", hint="Name another file.")
+            raise UsageError(
+                f"-om {out} is the file that is read",
+                code="output-in-the-way",
+                hint="Name another file.",
+            )
 
 
 def known_framework(name: str) -> str:
@@ -120,11 +130,12 @@ def known_framework(name: str) -> str:
     readable = plugins.available("parsers")
     if plain in readable:
         return plain
-    reason = "isn't read here" if plain in ELSEWHERE else "is no framework known here"
+    reason = "isn't read here" if plain in ELSEWHERE else "isn't a framework that Modelyard knows"
     raise UsageError(
         f"{name} {reason}",
-        hint=f"There are: {', '.join(readable)}. "
-        "Whatever can write ONNX comes in as -sf onnx -iw model.onnx.",
+        code="mmdnn",
+        hint=f"There are: {', '.join(readable)}. For any other framework, export the model to "
+        "ONNX first: -sf onnx -iw model.onnx.",
     )
 
 
@@ -147,7 +158,8 @@ def require_format(source: str, wanted: str | None, options: Mapping[str, Any]) 
     found, _ = find_parser(make_request({"source": source, **options}))
     if found.name != known_framework(wanted):
         raise UsageError(
-            f"{Path(source).name} is no model of {wanted}: it is one of {found.name}",
+            f"{Path(source).name} isn't a model of {wanted}, but of {found.name}",
+            code="mmdnn",
             hint=f"Pass -sf {found.name}, or leave -sf out.",
         )
 
@@ -165,15 +177,19 @@ def _written(name: str) -> Mapping[str, Any]:
     if set(found["to"]) <= set(writable):
         return found
     known = (*ELSEWHERE, *plugins.available("parsers"))
-    reason = "isn't written here" if plain in known else "is no target known here"
-    raise UsageError(f"{name} {reason}", hint=f"There are: {', '.join(writable)}.")
+    reason = "isn't written here" if plain in known else "isn't a target that Modelyard knows"
+    raise UsageError(f"{name} {reason}", code="mmdnn", hint=f"There are: {', '.join(writable)}.")
 
 
 def _files(asked: Asked, source: str | None) -> dict[str, Any]:
     """The model's file, and its weights where they are apart."""
     network, weights = asked.network, asked.weights
     if not network and not weights:
-        raise UsageError("no model is given", hint="-iw FILE, or -in FILE for its network.")
+        raise UsageError(
+            "the command names no model",
+            code="option-missing",
+            hint="Give -iw FILE, or -in FILE for the network alone.",
+        )
     for name, known in sources().items():
         if source in (None, name):
             found = known.files(network, weights, source is not None)
@@ -182,8 +198,9 @@ def _files(asked: Asked, source: str | None) -> dict[str, Any]:
     if not network or not weights:
         return {"source": network or weights}
     raise UsageError(
-        f"-in and -iw don't go together for {source or 'this model'}: one file holds the model",
-        hint="Give the one that holds both.",
+        f"{source or 'this model'} is one file, so -in and -iw can't be used together",
+        code="option-conflict",
+        hint="Give the one file that holds network and weights.",
     )
 
 
@@ -196,7 +213,8 @@ def _shapes(texts: Sequence[str]) -> list[tuple[int, ...]]:
         parts = [part.strip() for part in text.split(",")]
         if not all(part.isdecimal() and int(part) > 0 for part in parts):
             raise UsageError(
-                f"--inputShape {text}: it is sizes by comma, without the batch",
+                f"--inputShape {text}: give the sizes with commas, without the batch",
+                code="mmdnn",
                 hint="As in --inputShape 3,224,224",
             )
         shapes.append(tuple(map(int, parts)))
@@ -209,7 +227,9 @@ def _inputs(shapes: Sequence[tuple[int, ...]], names: Sequence[str]) -> list[str
     if not split:
         split = ["input"] if len(shapes) == 1 else [f"input_{i}" for i in range(len(shapes))]
     if len(split) != len(shapes):
-        raise UsageError(f"{len(split)} inputs are named, and {len(shapes)} shapes are given")
+        raise UsageError(
+            f"{len(split)} inputs are named, and {len(shapes)} shapes are given", code="mmdnn"
+        )
     dims = (",".join(map(str, ("batch", *shape))) for shape in shapes)
     return [f"{name}:{dim}" for name, dim in zip(split, dims, strict=True)]
 
@@ -221,9 +241,13 @@ def report_folder(out: str) -> Path:
     """The folder of the whole result beside ``-om OUT``: ``net.onnx`` has ``net.modelyard``."""
     path = Path(out)
     if not path.name:
-        raise UsageError(f"-om {out!r} names no file")
+        raise UsageError(f"-om {out!r} isn't the name of a file", code="option-value")
     if path.is_dir():
-        raise UsageError(f"-om {out} is a folder that is there already", hint="Name a file in it.")
+        raise UsageError(
+            f"-om {out} is an existing folder",
+            code="output-in-the-way",
+            hint="Name a file in the folder.",
+        )
     return path.with_name(f"{path.stem}.modelyard")
 
 
@@ -269,9 +293,10 @@ def _require_free(pairs: Sequence[tuple[Path, Path]], ours: Collection[str], out
     ]
     if taken:
         raise UsageError(
-            f"{', '.join(taken)}: what has to lie beside the model would replace it, and it is "
-            "something else",
-            hint=f"Name a file in another folder with -om. What was made is in {out}.",
+            f"{', '.join(taken)}: the model needs a file of that name beside it, and another "
+            "file is there",
+            code="output-in-the-way",
+            hint=f"Name a file in another folder with -om. The converted model is in {out}.",
         )
 
 

@@ -27,7 +27,9 @@ def models_of(framework: str) -> dict[str, Entry]:
         if plain_name(entry.framework) == plain
     }
     if not found:
-        raise UsageError(f"the zoo has no model of {framework}", hint="modelyard zoo list")
+        raise UsageError(
+            f"the zoo has no model of {framework}", code="unknown-name", hint="modelyard zoo list"
+        )
     return found
 
 
@@ -46,12 +48,19 @@ def find_model(framework: str, name: str) -> tuple[str, Entry]:
     plain = known_framework(framework)
     if name in catalogue.entries():
         other = catalogue.entries()[name].framework
-        raise UsageError(f"{name} is a model of {other}", hint=f"mmdownload -f {other} -n {name}")
+        raise UsageError(
+            f"{name} is a model of {other}", code="mmdnn", hint=f"mmdownload -f {other} -n {name}"
+        )
     nearest = get_close_matches(name.lower(), models, 3, 0.5)
     hint = f"The zoo has: {', '.join(nearest or models)}."
     known = sources().get(plain)
     if known and (told := known.fetched.get(name.lower())):
         raise UsageError(
-            f"MMdnn fetched {name}, and this zoo hasn't got it", details=[told], hint=hint
+            f"MMdnn fetched {name}, which Modelyard's zoo doesn't have",
+            code="unknown-name",
+            details=[told],
+            hint=hint,
         )
-    raise UsageError(f"the zoo has no model {name!r} of {framework}", hint=hint)
+    raise UsageError(
+        f"the zoo has no model {name!r} of {framework}", code="unknown-name", hint=hint
+    )

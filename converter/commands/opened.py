@@ -109,7 +109,9 @@ class _Unread:
         return Identity(path.stem, self.name, {path.name: path}, {})
 
     def open(self, request: Request, workdir: Path, progress: Progress) -> Source:
-        raise UsageError(f"{Path(request.source).name} is of no format that can be read")
+        raise UsageError(
+            f"Modelyard can't read the format of {Path(request.source).name}", code="unknown-format"
+        )
 
 
 def _reader(request: Request, alone: bool) -> tuple[Parser, Identity]:
@@ -217,7 +219,7 @@ def opened(
     """
     found = find_artifact(artifact)
     if not found.path.exists():
-        raise UsageError(f"there is no {artifact}")
+        raise UsageError(f"there is no {artifact}", code="file-not-found")
     alone = source == artifact
     source = str(found.path) if alone else source
     asked = found.options(source, options)
@@ -318,4 +320,8 @@ def _emitter_of(path: Path) -> Any:
             if emitter.sniff(path):
                 return emitter
     known = ", ".join(plugins.available("emitters"))
-    raise UsageError(f"{path.name} is no artifact that can be run", hint=f"Formats: {known}.")
+    raise UsageError(
+        f"{path.name} isn't an artifact that can be run",
+        code="unknown-format",
+        hint=f"Formats: {known}.",
+    )

@@ -54,7 +54,9 @@ class Index:
         self._wanted = None if wanted is None else Path(wanted)
         self.why_not = ""
         if self._wanted is not None and (why := in_the_way(self._wanted)):
-            raise UsageError(f"--index {wanted}: {why}", hint="Choose another file.")
+            raise UsageError(
+                f"--index {wanted}: {why}", code="output-in-the-way", hint="Choose another file."
+            )
 
     def write(self, entries: Sequence[Entry]) -> Path | None:
         """Writes it; gives the file, or None where none was asked for by name and there is no
@@ -70,7 +72,9 @@ class Index:
             return None
         if why := in_the_way(path):
             if self._wanted is not None:
-                raise UsageError(f"--index {path}: {why}", hint="Choose another file.")
+                raise UsageError(
+                    f"--index {path}: {why}", code="output-in-the-way", hint="Choose another file."
+                )
             self.why_not = f"no index: {why}; --index FILE names another place"
             return None
         put_page(path, as_html(entries, path.parent), SEAL)
@@ -101,7 +105,7 @@ def in_the_way(path: Path) -> str:
     if (output := next(filter(is_ours, (place, *place.parents)), None)) is not None:
         return f"{output} is an output, which stays as it was made"
     if path.is_symlink() or (path.exists() and not path.is_file()):
-        return f"{path} is no file"
+        return f"{path} isn't a file"
     if path.exists() and not _is_index(path):
         return f"{path} isn't a page that modelyard made, or was changed since"
     return ""

@@ -62,7 +62,9 @@ def facts_of(path: str) -> Facts | None:
         return None
     if several := packages_of(path):
         names = ", ".join(map(str, several))
-        raise UsageError(f"{path} holds {len(several)} packages", hint=f"Name one: {names}.")
+        raise UsageError(
+            f"{path} holds {len(several)} packages", code="choose-one", hint=f"Name one: {names}."
+        )
     server, package = find_package(path)
     known = map(read_facts, (package, *server.calls(package)))
     return next((facts for facts in known if facts is not None), None)
@@ -131,8 +133,10 @@ def _require_io_dtype(request: Request) -> None:
     require_io_dtype(request)
     if takes_integers(request, request.precision[0]):
         raise UsageError(
-            f"--io-dtype {request.io_dtype}: no server says which real numbers integers stand for",
-            hint="Name the package that it serves, in the source's place: it says them.",
+            f"--io-dtype {request.io_dtype}: a server doesn't say which real numbers its "
+            "integers stand for",
+            code="option-not-applicable",
+            hint="Name the package in place of the source. The package has these numbers.",
         )
 
 
@@ -193,7 +197,7 @@ def _tried(
     from converter.errors import ModelError
 
     def nothing_else(*_: object) -> dict[str, Any]:
-        raise ModelError("the source isn't here")
+        raise ModelError("the source isn't here", code="model")
 
     answers = Answers(nothing_else)
     for sample, given in zip(facts.samples, facts.expected, strict=True):
@@ -215,8 +219,9 @@ def _against(facts: Facts, session: Session, place: str, *, probes: bool = True)
 
     if not any(facts.expected):
         raise UsageError(
-            f"{facts.folder.name} holds no expected outputs: it was made without a check",
-            hint="Name the model's source instead.",
+            f"{facts.folder.name} holds no expected outputs, because it was made without a check",
+            code="package-incomplete",
+            hint="Name the model's source in place of the package.",
         )
     cosine, largest = facts.gates["cosine"], facts.gates.get("max_abs")
     assert cosine is not None

@@ -74,9 +74,13 @@ def report(
     folders = [Path(path) if Path(path).is_dir() else Path(path).parent for path in paths]
     page = Path(out) if out else among(folders, _DEFAULT)
     if page is None:
-        raise UsageError("there is nothing to compare", hint=_HINT)
+        raise UsageError("there is nothing to compare", code="file-not-found", hint=_HINT)
     if why := in_the_way(page):
-        raise UsageError(f"the page can't be {page}: {why}", hint="Choose another --out FILE.")
+        raise UsageError(
+            f"the page can't be {page}: {why}",
+            code="output-in-the-way",
+            hint="Choose another --out FILE.",
+        )
     names = _names(paths)
     rows = [row for path, name in zip(paths, names, strict=True)
             for row in rows_in(path, name if len(paths) > 1 else "", page.parent)]  # fmt: skip
@@ -126,6 +130,7 @@ def require_no_worse(compared: Compared) -> None:
     if worse := compared.regressions:
         raise GateError(
             f"{len(worse)} regression{'s' * (len(worse) > 1)} against {compared.against}",
+            code="regression",
             details=[told(change) for change in worse],
         )
 
@@ -146,7 +151,7 @@ def rows_in(path: str, name: str, beside: Path) -> list[Row]:
     if given.is_dir():
         file = next((f for f in (given / SWEEP, given / REPORT) if f.is_file()), given / REPORT)
     if not file.is_file():
-        raise UsageError(f"{path} holds no report of modelyard", hint=_HINT)
+        raise UsageError(f"{path} holds no report of Modelyard", code="not-an-artifact", hint=_HINT)
     with reading(str(file), UsageError, _HINT):
         if file.name == SWEEP or "rows" in json.loads(file.read_bytes()):
             rows = Compared.model_validate_json(file.read_bytes()).rows

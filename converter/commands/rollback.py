@@ -60,12 +60,20 @@ def rollback(place: str | Path, *, to: int | None = None, undo: bool = False) ->
         [1]
     """
     if undo and to is not None:
-        raise UsageError("--undo and --to contradict each other", hint="Give one of them.")
+        raise UsageError(
+            "--undo and --to contradict each other",
+            code="option-conflict",
+            hint="Give one of them.",
+        )
     folder = local_path(place)
     if folder is None:
         return _in_store(str(place).rstrip("/"), to, undo)
     if not folder.is_dir():
-        raise UsageError(f"there is no model folder {folder}", hint="Name it: REPOSITORY/MODEL.")
+        raise UsageError(
+            f"there is no model folder {folder}",
+            code="file-not-found",
+            hint="Name it: REPOSITORY/MODEL.",
+        )
     done, text = _change(str(place), folder, to, undo)
     try:
         _replace(folder / done.file, text)
@@ -80,7 +88,9 @@ def _in_store(url: str, to: int | None, undo: bool) -> RolledBack:
     with StoreWriter(store, name) as writer, writer.turn(), tempfile.TemporaryDirectory() as made:
         folder = store.outline(name, Path(made))
         if not folder.is_dir():
-            raise UsageError(f"there is no model at {url}", hint="Name it: URL/MODEL.")
+            raise UsageError(
+                f"there is no model at {url}", code="file-not-found", hint="Name it: URL/MODEL."
+            )
         done, text = _change(url, folder, to, undo)
         store.write(f"{name}/{done.file}", text.encode())
     return done
@@ -96,14 +106,17 @@ def _change(place: str, folder: Path, to: int | None, undo: bool) -> tuple[Rolle
         number = max((n for n in there if before and n < max(before)), default=None)
         if number is None:
             raise UsageError(
-                f"{place} has no version before the one that is served: it holds "
-                f"{', '.join(map(str, there)) or 'none'}"
+                f"{place} has no version before the one that it serves: it holds "
+                f"{', '.join(map(str, there)) or 'no version'}",
+                code="repository",
             )
     else:
         number = to
         if to not in there:
             raise UsageError(
-                f"{place} has no version {to}", hint=f"There are: {', '.join(map(str, there))}."
+                f"{place} has no version {to}",
+                code="repository",
+                hint=f"There are: {', '.join(map(str, there))}.",
             )
     file, text = server.serving(folder, number)
     with tempfile.TemporaryDirectory() as made:  # what it serves then, by its own reading
@@ -123,7 +136,8 @@ def _server_of(folder: Path, place: str) -> Server:
         if server.holds(folder):
             return server  # type: ignore[no-any-return]
     raise UsageError(
-        f"{place} is no model in a repository",
+        f"{place} isn't a model in a repository",
+        code="repository",
         hint=f"Servers with repositories: {', '.join(server.name for server in able)}.",
     )
 

@@ -54,14 +54,15 @@ def sensitivity(source: str, *, listener: Listener | None = None, **options: Any
 def _require_one(request: Request) -> None:
     if len(request.precision) != 1 or request.precision == ["fp32"]:
         raise UsageError(
-            f"what layers cost is measured in one lower precision, not in "
-            f"{', '.join(request.precision)}",
-            hint="Pass a lower one: --precision int8, int8-dynamic, int8-weights, fp16...",
+            f"sensitivity measures one lower precision, not {', '.join(request.precision)}",
+            code="option-value",
+            hint="Pass a lower precision: --precision int8, int8-dynamic, int8-weights, fp16...",
         )
     if len(request.to) != 1:
         raise UsageError(
-            f"what layers cost is measured for one target, not for {', '.join(request.to)}",
-            hint="Pass one --to: int8 is laid out as that target wants it.",
+            f"sensitivity measures one target, not {', '.join(request.to)}",
+            code="option-value",
+            hint="Pass one --to, because each target places int8 in its own way.",
         )
 
 

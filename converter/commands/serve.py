@@ -57,18 +57,24 @@ def find_package(path: str) -> tuple[Server, Path]:
         UsageError: There is none, or several.
     """
     if not Path(path).is_dir():
-        raise UsageError(f"there is no folder {path}")
+        raise UsageError(f"there is no folder {path}", code="file-not-found")
     found = packages_in(path)
     if not found:
         names = ", ".join(server.name for server in _servers())
-        raise UsageError(f"{path} holds no package that can be served", hint=f"Servers: {names}.")
+        raise UsageError(
+            f"{path} holds no package of a server",
+            code="not-an-artifact",
+            hint=f"Servers: {names}.",
+        )
     if len(found) > 1 and (server := served_together(path, found)):
         return server, found[0][1].parent
     if len(found) > 1 and len(joined := [one for one in found if one[1] in flows_of(path)]) == 1:
         return joined[0]
     if len(found) > 1:
         folders = ", ".join(str(folder) for _, folder in found)
-        raise UsageError(f"{path} holds {len(found)} packages", hint=f"Name one: {folders}.")
+        raise UsageError(
+            f"{path} holds {len(found)} packages", code="choose-one", hint=f"Name one: {folders}."
+        )
     return found[0]
 
 
@@ -176,8 +182,9 @@ def _choose_ports(server: Server, host: str, first: int | None) -> dict[str, int
             _bound(host, number).close()
         except (OSError, OverflowError) as error:
             raise UsageError(
-                f"{host}:{number} ({name}) can't be listened on: {error}",
-                hint="--port N takes others, --port 0 free ones.",
+                f"can't listen on {host}:{number} ({name}): {error}",
+                code="port-in-use",
+                hint="--port N takes another port, --port 0 a free one.",
             ) from error
     return ports
 
@@ -190,7 +197,7 @@ def _free(host: str, count: int) -> int:
             for number in range(first, first + count):
                 held.enter_context(_bound(host, number))
             return first
-    raise UsageError(f"{count} free ports in a row can't be listened on at {host}")
+    raise UsageError(f"can't listen on {count} free ports in a row at {host}", code="port-in-use")
 
 
 def _bound(host: str, port: int) -> socket.socket:

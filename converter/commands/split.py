@@ -117,10 +117,10 @@ def split(
     """
     listening = listener or Silent()
     if at is not None and find_smallest:
-        raise UsageError("where to cut is said twice: --at and --smallest")
+        raise UsageError("--at and --smallest both say where to cut", code="option-conflict")
     asked = resolve({"source": source, **options})
     if asked.prepare == "graph":
-        raise UsageError("--prepare graph isn't for a model that is split")
+        raise UsageError("--prepare graph can't be used with split", code="option-not-applicable")
     request = replace(
         asked, check=False, bench=False, serve=[], to=["onnx"], precision=["fp32"], dry_run=False
     )
@@ -144,8 +144,9 @@ def split(
             if chosen is None:
                 raise UsageError(
                     f"{name} can't be cut by {most} tensor{'s' * (most != 1)} with at most "
-                    f"{before:.0%} of the multiply-adds before it",
-                    hint=f"Let more lead over: --most {most + 1}.",
+                    f"{before:.0%} of the multiply-adds before the cut",
+                    code="option-value",
+                    hint=f"Allow more tensors to cross the cut: --most {most + 1}.",
                 )
             session = work.opened.session(parsed)
             wanted = [dict(session.run(sample.feeds)) for sample in samples]
@@ -184,13 +185,18 @@ def _at(cuts: Cuts, tensor: str, most: int) -> Cut:
     if not leads:
         near = get_close_matches(tensor, cuts.names, 3)
         raise UsageError(
-            f"no tensor that is computed from the inputs, and no node, is called {tensor!r}",
-            hint=f"Did you mean {' or '.join(near)}?" if near else "Without --at, they are shown.",
+            f"there is no node {tensor!r}, and no tensor of that name that is computed from "
+            "the inputs",
+            code="unknown-name",
+            hint=f"Did you mean {' or '.join(near)}?"
+            if near
+            else "Without --at, the command lists the places.",
         )
     hint = f"--most {len(leads)} allows that." if len(leads) > most else ""
     raise UsageError(
-        f"at {tensor} the model can't be cut by {most}: {', '.join(leads)} lead over",
-        hint=hint or "An input, or what has no known shape, can't lead over.",
+        f"the model can't be cut at {tensor} by {most}: {', '.join(leads)} would cross the cut",
+        code="option-value",
+        hint=hint or "An input, or a tensor without a known shape, can't cross the cut.",
     )
 
 

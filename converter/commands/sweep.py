@@ -149,7 +149,9 @@ def sweep(
     found = open_recipe(find_recipe(recipe), set, document) if isinstance(recipe, str) else recipe
     values = overruled(found.values, {**options, **({"overwrite": True} if again else {})})
     if "parts" in values:
-        raise UsageError(f"{found.where} has parts, and a sweep is of one model at a time")
+        raise UsageError(
+            f"{found.where} has parts, and a sweep takes one model at a time", code="sweep"
+        )
     asked: Sweep = values.pop("sweep", Sweep({}))
     more = read_axes(axes or {}, "the sweep", lambda own: own_fields(own, "the sweep", {}, Path()))
     asked = asked.beside(more, exclude)
@@ -199,6 +201,7 @@ def _require_names(sources: Sequence[Any]) -> None:
                 f"a sweep can't take a live {type(source).__name__}: it is in the caller's "
                 "process, and combinations may run elsewhere",
                 hint="Save the model, and name its file.",
+                code="option-value",
             )
 
 
@@ -218,7 +221,9 @@ def _held(out: Path) -> Iterator[None]:
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         hint = "Wait for it, or choose another --out."
-        raise UsageError(f"another sweep is writing to {out}", hint=hint) from error
+        raise UsageError(
+            f"another sweep is writing to {out}", code="output-busy", hint=hint
+        ) from error
     else:
         yield
     finally:
@@ -251,9 +256,15 @@ class _Sweep:
         """
         hint = "Choose another --out."
         if self._out.exists() and not self._out.is_dir():
-            raise UsageError(f"the sweep's folder {self._out} is a file", hint=hint)
+            raise UsageError(
+                f"the sweep's folder {self._out} is a file", code="output-in-the-way", hint=hint
+            )
         if why := in_the_way(self._out / PAGE):
-            raise UsageError(f"the sweep's folder can't be {self._out}: {why}", hint=hint)
+            raise UsageError(
+                f"the sweep's folder can't be {self._out}: {why}",
+                code="output-in-the-way",
+                hint=hint,
+            )
         file = self._out / SWEEP
         if not os.path.lexists(file):
             return {}
@@ -263,7 +274,9 @@ class _Sweep:
             plain = text.replace(f'"seal": "{report.seal}"', '"seal": ""')
             if output_guard.seal_of(plain) == report.seal:
                 return {cell.name: cell for cell in report.cells}
-        raise UsageError(f"{file} isn't as a sweep left it", hint=hint)
+        raise UsageError(
+            f"{file} was changed since a sweep wrote it", code="output-in-the-way", hint=hint
+        )
 
     def tasks(self, again: bool) -> list[Task]:
         """What is to be carried out: the cells that can be, and that aren't there yet.
@@ -278,7 +291,9 @@ class _Sweep:
                       "out": str(self._out / cell.name)}  # fmt: skip
             try:
                 if "source" not in fields:
-                    raise UsageError("there is no source", hint="Add: source: net.py:Net")
+                    raise UsageError(
+                        "there is no source", code="option-missing", hint="Add: source: net.py:Net"
+                    )
                 task = Task(cell.name, fields, planned_part("", fields))
                 self._keys[cell.name] = _key(task.part, versions)
             except Exception as error:
@@ -290,6 +305,7 @@ class _Sweep:
         if taken:
             raise UsageError(
                 f"the sweep's folder {self._out} holds outputs of other options, files or versions",
+                code="output-in-the-way",
                 details=taken,
                 hint="Choose another --out, or pass --overwrite to replace them.",
             )

@@ -63,9 +63,10 @@ def package_facts(server: Server, folder: Path) -> Facts:
     facts = next((item for item in known if item is not None), None)
     if facts is None or not any(facts.expected):
         raise UsageError(
-            f"{folder.name} holds no samples and expected outputs: what is faster couldn't be told "
-            "from what is wrong",
-            hint="Convert the model with samples, and with the check.",
+            f"{folder.name} holds no samples and expected outputs, so tune couldn't see "
+            "whether faster settings give wrong answers",
+            code="package-incomplete",
+            hint="Convert the model with samples and with the check.",
         )
     return facts
 
@@ -168,7 +169,7 @@ class Bench:
         asker.close()
         self._said = self._said or said
         if not all(alike(wire, *pair) for pair in zip(said, self._said, strict=True)):
-            raise GateError("it answers files otherwise than the package as it is")
+            raise GateError("it gives other answers to files than the package does unchanged")
 
     def _posted(self, copy: Path, served: Served) -> Posted:
         """Where files are posted to."""
@@ -217,7 +218,7 @@ class Bench:
             The figures of each, one a round; None for a round with errors or above the limit.
         """
         figures: tuple[list[float | None], list[float | None]] = ([], [])
-        title = f"as it is beside {in_words(pair[1].values)}"
+        title = f"the package unchanged, beside {in_words(pair[1].values)}"
         with told(self._listener, "turns", title), ExitStack() as stack:
             both = [stack.enter_context(self.served(v)) for v in (None, pair[1].values)]
             for _ in range(ROUNDS):

@@ -151,7 +151,9 @@ def tune(
         ['instances', 'preferred batch', 'queue delay us', 'threads']
     """
     if goal not in GOALS:
-        raise UsageError(f"--for {goal}: there is no such goal", hint=", ".join(GOALS))
+        raise UsageError(
+            f"--for {goal}: there is no such goal", code="unknown-name", hint=", ".join(GOALS)
+        )
     wanted = GOALS[goal]
     server, packages = _packages(path)
     sent = _files(server, packages, files) if files else ()
@@ -171,7 +173,9 @@ def require_optuna() -> None:
     """Raises DependencyError where Optuna isn't there."""
     if find_spec("optuna") is None:
         raise DependencyError(
-            "tune needs Optuna", hint=extras.pip_line([extras.in_range("optuna", _EXTRA)])
+            "tune needs Optuna",
+            code="package-missing",
+            hint=extras.pip_line([extras.in_range("optuna", _EXTRA)]),
         )
 
 
@@ -195,6 +199,7 @@ def _packages(path: str) -> tuple[Server, list[Path]]:
         names = ", ".join(str(folder) for _, folder in found)
         raise UsageError(
             f"{path} holds {len(found)} packages, of several servers or models",
+            code="choose-one",
             hint=f"Name one, or the folder of one server: {names}.",
         )
     return server, [folder for _, folder in sorted(facts, key=lambda x: x[0].precision != "fp32")]
@@ -204,7 +209,10 @@ def _knobs(server: Server, packages: Sequence[Path]) -> list[Knob]:
     """What can be turned of all of the packages."""
     first, *others = [server.knobs(folder) for folder in packages]
     if not first:
-        raise UsageError(f"{server.name}: tune knows no settings of its packages")
+        raise UsageError(
+            f"{server.name}: tune knows no settings of this server's packages",
+            code="option-not-applicable",
+        )
     found = [Knob(PACKAGE, [p.name for p in packages], packages[0].name)] if others else []
     for knob in first:
         same = [item for knobs in others for item in knobs if item.name == knob.name]
@@ -229,13 +237,15 @@ def _files(server: Server, packages: Sequence[Path], folder: str) -> list[bytes]
     """What users send: the files of a folder, :data:`REQUESTS` at most."""
     if any(server.files_at(package) is None for package in packages):
         raise UsageError(
-            f"{packages[0].name} takes no files here",
-            hint="--prepare server makes packages that do; of which servers, docs/serving.md says.",
+            f"{packages[0].name} doesn't take files",
+            code="option-not-applicable",
+            hint="Packages made with --prepare server take files. docs/serving.md lists the "
+            "servers.",
         )
     place = Path(folder)
     found = sorted(item for item in place.iterdir() if item.is_file()) if place.is_dir() else []
     if not found:
-        raise UsageError(f"--files {folder}: there are no files in such a folder")
+        raise UsageError(f"--files {folder}: that folder holds no files", code="file-not-found")
     return [item.read_bytes() for item in found[:REQUESTS]]
 
 
@@ -245,7 +255,10 @@ def _tuned(made: Tuning, bench: Bench, place: Place, end: float, most: int | Non
     took = time.monotonic() - start
     goal, limit = made.goal, made.limit_ms
     if all(goal.of(point) is None for point in first.points):
-        raise UsageError(f"the server's {goal.what} can't be seen on this system")
+        raise UsageError(
+            f"the server's {goal.what} can't be measured on this system",
+            code="option-not-applicable",
+        )
 
     def loss(trial: Trial) -> float | None:
         return goal.loss(trial, limit)
@@ -335,6 +348,6 @@ def _nothing_better(made: Tuning, winner: Trial | None) -> str:
         kept = (
             "keeps to the limit" if made.limit_ms is None else f"has a p95 of {made.limit_ms:g} ms"
         )
-        return f"nothing that was measured {kept}, the package as it is included"
+        return f"no trial {kept}, and neither did the unchanged package"
     tried = len(made.trials) - 1
-    return f"none of {tried} trial{'s' * (tried > 1)} was better than the package as it is"
+    return f"none of {tried} trial{'s' * (tried > 1)} was better than the unchanged package"

@@ -272,10 +272,13 @@ def compare(
     """
     later = [value for value in after if value is not None]
     if len(later) < len(after) or not later:
-        return False, "beside the package as it is, it doesn't keep to the limit in every round"
+        return False, (
+            "when measured beside the unchanged package, it doesn't keep to the limit "
+            "in every round"
+        )
     earlier = [value for value in before if value is not None]
     if not earlier:
-        return True, "the package as it is keeps to the limit in no round"
+        return True, "the unchanged package keeps to the limit in no round"
     shown = f"{_shown(earlier)} before, {_shown(later)} now ({goal.unit}, {len(later)} rounds)"
     worst, rival = (min(later), max(earlier)) if goal.more else (-max(later), -min(earlier))
     ratio = statistics.median(later) / statistics.median(earlier)

@@ -138,7 +138,8 @@ def compare_models(
     computed = {k: v for k, v in outputs.items() if k in one.values and v in other.values}
     if not computed:
         raise UsageError(
-            "no output of the models is computed from their inputs: nothing to compare"
+            "no output of the models depends on their inputs, so there is nothing to compare",
+            code="interface-mismatch",
         )
     few = list(itertools.islice(samples, most))
     limit = default_tolerance(a, b) if tolerance is None else tolerance

@@ -24,9 +24,10 @@ def matched_inputs(a: Model, b: Model) -> dict[str, str]:
     if wrong:
         raise UsageError(
             "the two models don't take the same inputs",
+            code="interface-mismatch",
             details=wrong,
-            hint="Compare models that take the same samples; --layout gives a source the other's "
-            "layout.",
+            hint="Compare models that take the same samples. --layout gives a source the layout "
+            "of the other model.",
         )
     return found
 
@@ -62,6 +63,7 @@ def _unmatched(what: str, a: Sequence[TensorSpec], b: Sequence[TensorSpec]) -> U
     names = {"A": ", ".join(spec.name for spec in a), "B": ", ".join(spec.name for spec in b)}
     return UsageError(
         f"the two models don't have the same {what}",
+        code="interface-mismatch",
         details=[f"{side}: {listed}" for side, listed in names.items()],
     )
 

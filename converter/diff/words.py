@@ -38,7 +38,7 @@ def told(found: Difference, a: str = "A", b: str = "B") -> list[str]:
         lines.append(f"inner tensors differ, without effect on an output: {names}")
     if found.misnamed:
         lines.append(
-            f"differ, though what follows agrees (fused, renamed or evened out): "
+            "differ, though the tensors after them agree (fused, renamed or evened out): "
             f"{_listed(found.misnamed)}"
         )
     if found.closed:

@@ -47,7 +47,7 @@ def coremltools() -> Any:
             import coremltools as library
         except ImportError as error:
             raise DependencyError(
-                "Core ML needs coremltools", hint=install_line("coreml")
+                "Core ML needs coremltools", code="package-missing", hint=install_line("coreml")
             ) from error
         logger.setLevel(logging.CRITICAL)  # it sets its own level
         return library
@@ -106,15 +106,19 @@ def find_parts(path: Path) -> Package:
         raise ModelError(
             f"{path.name} is damaged: its Manifest.json names no model "
             f"({type(error).__name__}: {error})",
+            code="model-damaged",
             hint="Copy it again, as a whole folder.",
         ) from error
     data = (path / "Data").resolve()
     model = (data / relative).resolve()
     if not model.is_relative_to(data):
-        raise ModelError(f"{path.name}: its manifest points outside of it, at {relative!r}")
+        raise ModelError(
+            f"{path.name}: its manifest points outside of it, at {relative!r}", code="path-outside"
+        )
     if not model.is_file():
         raise ModelError(
             f"{path.name} is incomplete: {relative} isn't in it",
+            code="model-damaged",
             hint="Copy it again, as a whole folder.",
         )
     return Package(model, model.parent)

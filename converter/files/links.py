@@ -31,8 +31,10 @@ def refuse_links_out(folder: Path, *, copied: bool = False) -> None:
                 wrong.append(f"{path.relative_to(home)} leads to {os.readlink(path)}")  # noqa: PTH115
     if wrong:
         raise ModelError(
-            f"{folder.name or home.name} holds links that lead out of it"
-            + " or to a folder" * copied,
+            f"{folder.name or home.name} holds links to files outside of it"
+            + ", or to a folder" * copied,
+            code="path-outside",
             details=sorted(wrong),
-            hint="Put what is meant in their place, if you trust whoever made the folder.",
+            hint="If you trust whoever made the folder, replace the links by the files that "
+            "they point to.",
         )

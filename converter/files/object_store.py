@@ -48,7 +48,11 @@ def local_path(place: str | Path) -> Path | None:
         return None
     parts = urlsplit(str(place))
     if parts.netloc not in ("", "localhost"):
-        raise UsageError(f"{place} names a folder of {parts.netloc}", hint="Write file:///FOLDER.")
+        raise UsageError(
+            f"{place} names a folder of {parts.netloc}",
+            code="option-value",
+            hint="Write file:///FOLDER.",
+        )
     return Path(unquote(parts.path))
 
 
@@ -68,7 +72,11 @@ class ObjectStore:
         protocol, _, path = url.partition("://")
         protocol = protocol.lower()
         if not path.strip("/"):
-            raise UsageError(f"{url} names no bucket", hint=f"Write {protocol}://BUCKET/FOLDER.")
+            raise UsageError(
+                f"{url} names no bucket",
+                code="option-value",
+                hint=f"Write {protocol}://BUCKET/FOLDER.",
+            )
         try:
             import fsspec
 
@@ -76,7 +84,9 @@ class ObjectStore:
         except ImportError as error:
             raise _missing(protocol, url, str(error)) from error
         except ValueError as error:
-            raise UsageError(f"{url}: fsspec knows no protocol {protocol}") from error
+            raise UsageError(
+                f"{url}: fsspec knows no protocol {protocol}", code="option-value"
+            ) from error
         self._local = protocol == "file"
         how = (
             {"auto_mkdir": True} if self._local else _QUICK if EXTRAS.get(protocol) == "s3" else {}
@@ -244,6 +254,7 @@ class ObjectStore:
             said = str(error) or type(error).__name__
             raise kind(
                 f"{doing} {self.at(name) if name else self.url}: {said}",
+                code="store-failed",
                 hint="Check the address and the credentials that the driver finds in the "
                 "environment.",
             ) from error
@@ -255,4 +266,6 @@ def _missing(protocol: str, url: str, said: str) -> DependencyError:
 
     extra = EXTRAS.get(protocol)
     hint = install_line(extra) if extra else said  # fsspec names the package
-    return DependencyError(f"{url} needs fsspec's driver for {protocol}", hint=hint)
+    return DependencyError(
+        f"{url} needs fsspec's driver for {protocol}", code="package-missing", hint=hint
+    )

@@ -41,20 +41,23 @@ def reading(
     Raises:
         ModelyardError: Of that kind; of the machine's where memory or disk gave out.
     """
+    code = "model-damaged" if issubclass(kind, ModelError) else "file-unreadable"
     try:
         yield
     except (ModelyardError, ImportError):  # a package that is missing or damaged has its own words
         raise
     except MemoryError as error:
-        raise MachineError(f"reading {what}: the machine ran out of memory") from error
+        raise MachineError(
+            f"reading {what}: the machine ran out of memory", code="out-of-memory"
+        ) from error
     except RecursionError as error:
-        raise kind(f"{what} is nested too deeply to be read", hint=hint) from error
+        raise kind(f"{what} is nested too deeply to be read", code=code, hint=hint) from error
     except Exception as error:
         if isinstance(error, OSError) and error.errno is not None:  # h5py's own have none
             raise from_os_error(error, f"reading {what}") from error
         if isinstance(error, _BUGS) and _raised_by_us(error):
             raise
-        raise kind(f"{what} can't be read: {said(error)}", hint=hint) from error
+        raise kind(f"{what} can't be read: {said(error)}", code=code, hint=hint) from error
 
 
 def said(error: BaseException) -> str:

@@ -39,6 +39,7 @@ def require_regular(path: Path, named: str = "") -> None:
     if kind is not None:
         raise UsageError(
             f"{named or path} is {kind}, not a file",
+            code="file-access",
             hint="Files are read more than once, and in any order: write it to disk first.",
         )
 

@@ -138,6 +138,7 @@ def _offline_error(item: Item) -> DependencyError:
     by_hand = f", or copy the file there: {item.by_hand}" if item.by_hand else "."
     return DependencyError(
         f"{item.title} {state}, and nothing may be fetched (--offline)",
+        code="offline",
         details=[f"sha256 {item.sha256}", f"expected at {item.path}"],
         hint=f"Run it once without --offline{by_hand}",
     )
@@ -172,6 +173,7 @@ def _fill(item: Item, obtain: Obtain) -> None:
         if found != item.sha256:
             raise ModelError(
                 f"{item.title} is not what was expected; nothing was kept",
+                code="download-changed",
                 details=[f"expected sha256 {item.sha256}", f"found    sha256 {found}"],
                 hint=item.changed,
             )

@@ -183,9 +183,11 @@ class StoreWriter:
         name = self._named("json")
         if not (self._is_mine() and (self._store.has(name) if there is None else name in there)):
             raise MachineError(
-                f"adding {self._model} to {self._store.url}: this process stood still, or didn't "
-                f"reach the store, for {LEASE / 2:g} s: another writer may have its turn",
-                hint="Run it again: nothing that a server loads was left.",
+                f"adding {self._model} to {self._store.url}: this process stood still, or "
+                f"didn't reach the store, for {LEASE / 2:g} s. Another writer may have taken "
+                "over",
+                code="store-failed",
+                hint="Run it again. A server can't load anything of this attempt.",
             )
 
     def _others(self) -> dict[str, _Writer]:
@@ -219,7 +221,10 @@ class StoreWriter:
             for name, source in objects.items()
         }
         if odd := [name for name, size in sizes.items() if there.get(name) != size]:
-            raise MachineError(f"{self._store.url}: {', '.join(odd)} isn't as it was written")
+            raise MachineError(
+                f"{self._store.url}: {', '.join(odd)} differs from the file that was written",
+                code="store-failed",
+            )
 
     def _undo(self, note: Mapping[str, Any]) -> None:
         """Deletes what a writer added, unless it is whole."""

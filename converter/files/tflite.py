@@ -57,7 +57,10 @@ def unpack(content: bytes | mmap.mmap, name: str) -> Any:
         ModelError: It isn't a TFLite file, is cut short, or its offsets lead nowhere.
     """
     if len(content) < 8 or content[4:8] != IDENTIFIER:
-        raise ModelError(f"{name} is not a TFLite file: it has no {IDENTIFIER.decode()} mark")
+        raise ModelError(
+            f"{name} is not a TFLite file: it has no {IDENTIFIER.decode()} mark",
+            code="model-damaged",
+        )
     try:
         return _Unpacking(content, name).model()
     except ModelyardError:
@@ -65,6 +68,7 @@ def unpack(content: bytes | mmap.mmap, name: str) -> Any:
     except _BROKEN as error:
         raise ModelError(
             f"{name} is damaged: reading its tables failed ({type(error).__name__}: {error})",
+            code="model-damaged",
             hint="Fetch or copy it again, or convert the original again.",
         ) from error
 
@@ -77,7 +81,10 @@ def pack(model: Any, name: str) -> bytes:
     """
     size = sum(len(b.data) for b in model.buffers or () if b.data is not None)
     if size >= LARGEST - (64 << 20):
-        raise ModelError(f"{name} doesn't fit into one flatbuffer once its state is explicit")
+        raise ModelError(
+            f"{name} doesn't fit into one flatbuffer once its state is explicit",
+            code="model-too-large",
+        )
     builder = AlignedBuilder(size + (size >> 3) + (1 << 16))
     builder.Finish(model.Pack(builder), IDENTIFIER)
     return bytes(builder.Output())
@@ -115,7 +122,9 @@ class _Unpacking:
         made.version = root.Version()
         if made.version != VERSION:
             raise ModelError(
-                f"{self._name} is of schema version {made.version}; {VERSION} is read",
+                f"{self._name} has the schema version {made.version}; Modelyard reads "
+                f"version {VERSION}",
+                code="opset",
                 hint="Convert the original again with a converter of 2018 or later.",
             )
         made.description = root.Description()
@@ -155,7 +164,8 @@ class _Unpacking:
         self._left -= _size(made)
         if self._left < 0:
             raise ModelError(
-                f"{self._name} is damaged: its tables hold more than the file does",
+                f"{self._name} is damaged: its tables claim more bytes than the file has",
+                code="model-damaged",
                 hint="Fetch or copy it again, or convert the original again.",
             )
 
@@ -169,7 +179,8 @@ class _Unpacking:
                 if end > len(self._content):
                     raise ModelError(
                         f"{self._name} is cut short: buffer {index} ends at byte {end} of "
-                        f"{len(self._content)}"
+                        f"{len(self._content)}",
+                        code="model-damaged",
                     )
                 buffer.data = np.frombuffer(self._content, np.uint8, buffer.size, buffer.offset)
                 buffer.offset = buffer.size = 0

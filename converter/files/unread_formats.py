@@ -100,7 +100,9 @@ def bare_python(source: str) -> UsageError | None:
     names = _models_in(path)
     more = f"It defines {', '.join(names)}: " if names else ""
     return UsageError(
-        f"{path.name} is Python code: which class or function of it makes the model?",
+        f"{path.name} is Python code, and the command doesn't say which class or function "
+        "makes the model",
+        code="choose-one",
         hint=f"{more}modelyard convert {shlex.quote(source)}:{names[0] if names else 'CLASS'} "
         "--weights FILE --input NAME:DIMxDIM",
     )
@@ -127,11 +129,13 @@ def missing(source: str) -> UsageError:
     for _, item in plugins.specs("parsers"):
         if (found := getattr(item, "elsewhere", _nowhere)(source)) is not None:
             return UsageError(
-                f"there is no {source} here, and models are read from local files and folders "
-                "alone",
-                hint=f"{found} What modelyard fetches itself: modelyard zoo list.",
+                f"there is no {source} here, and Modelyard reads models only from local "
+                "files and folders",
+                code="file-not-found",
+                hint=f"{found} `modelyard zoo list` shows the models that Modelyard can fetch.",
             )
     return UsageError(
         f"there is no {source}",
+        code="file-not-found",
         hint="Name a model's file or folder, FILE.py:CLASS, package.module:factory, or zoo:NAME.",
     )

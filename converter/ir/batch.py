@@ -42,7 +42,9 @@ def free_batch(model: Model, axes: Mapping[str, int] | None = None) -> list[str]
     at = dict(axes) if axes else {v.name or "": 0 for v in free_inputs(graph)}
     size = fixed_batch(model, at)
     if size is None:
-        raise ModelError("no input has a fixed batch dimension that could be freed")
+        raise ModelError(
+            "no input has a fixed batch dimension that could be freed", code="batch-fixed"
+        )
     before = infer(graph)
     changed = _free_reshapes(graph, size, before)
     for part in graph.graphs():

@@ -34,8 +34,9 @@ def check_graph(proto: onnx.ModelProto, name: str) -> None:
     if problems := list(_problems(proto)):
         raise ModelError(
             f"{name} is not a valid model",
+            code="model-invalid",
             details=problems,
-            hint="Export it again; what wrote it left it broken.",
+            hint="The program that wrote the file made a mistake. Export the model again.",
         )
 
 

@@ -46,9 +46,10 @@ def require_modest_constants(model: onnx_ir.Model) -> None:
         return
     largest = sorted(sizes, key=sizes.__getitem__, reverse=True)[:_LISTED]
     raise ModelError(
-        f"the model makes constants of {total:,} bytes out of {stored:,} bytes of weights",
+        f"the model expands {stored:,} bytes of weights to constants of {total:,} bytes",
+        code="model-too-large",
         details=[_described(value, inferred[value], sizes[value]) for value in largest],
-        hint="What hangs on no input has to be small, or stored in the file.",
+        hint="A value that depends on no input has to be small, or stored in the file.",
     )
 
 

@@ -28,5 +28,5 @@ def dims_of(value: onnx_ir.Value | None) -> list[object]:
         Refused: Nothing says how many there are.
     """
     if value is None or value.shape is None:
-        raise Refused("a tensor whose number of axes isn't known")
+        raise Refused("a tensor with an unknown number of axes")
     return list(value.shape)

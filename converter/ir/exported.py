@@ -83,8 +83,8 @@ def _mistake(model: Model, items: Sequence[Unsupported]) -> UnsupportedError:
     return UnsupportedError(
         f"{who} wrote a wrong graph",
         items,
-        hint="The mistake is the exporter's: the model itself runs, and nothing has changed the "
-        "graph since.",
+        hint="The exporter made the mistake: the original model runs, and Modelyard hasn't "
+        "changed the graph.",
     )
 
 

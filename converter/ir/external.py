@@ -50,8 +50,9 @@ def check_weights(graph: onnx_ir.Model) -> None:
     if changed:
         raise ModelError(
             "the file of the model's weights was changed since the model was read",
+            code="source-changed",
             details=sorted(set(changed)),
-            hint="Run it again, and leave the file as it is meanwhile.",
+            hint="Run it again, and don't change the file during the run.",
         )
 
 
@@ -88,7 +89,9 @@ def read_sparse_data(path: Path, proto: onnx.ModelProto) -> None:
         try:
             onnx.external_data_helper.load_external_data_for_tensor(tensor, str(folder))
         except (OSError, ValueError, onnx.checker.ValidationError) as error:
-            raise ModelError(f"reading {path.name}: its external data can't be read") from error
+            raise ModelError(
+                f"reading {path.name}: its external data can't be read", code="model-damaged"
+            ) from error
 
 
 def _checked(path: Path, tensors: Sequence[onnx.TensorProto], linked: bool = False) -> Path:
@@ -100,7 +103,7 @@ def _checked(path: Path, tensors: Sequence[onnx.TensorProto], linked: bool = Fal
     bad: dict[str, list[str]] = {}
     for tensor in tensors:
         if not _location(tensor):
-            bad.setdefault("it says nothing of where", []).append(tensor.name)
+            bad.setdefault("it doesn't name their file", []).append(tensor.name)
         elif "\0" in _location(tensor):
             bad.setdefault("the file of its weights has a NUL in its name", []).append(tensor.name)
         elif sum(item.key == "location" for item in tensor.external_data) > 1:
@@ -115,8 +118,10 @@ def _checked(path: Path, tensors: Sequence[onnx.TensorProto], linked: bool = Fal
     if bad:
         raise ModelError(
             f"reading {path.name}: its external data can't be used",
+            code="model-damaged",
             details=[f"{_few(names)}: {wrong}" for wrong, names in bad.items()],
-            hint="Its files of weights have to lie beside it, whole, as it names them.",
+            hint="The files with the weights have to be beside it, complete and with the names "
+            "that it uses.",
         )
     return folder
 
@@ -135,7 +140,7 @@ def external_files(proto: onnx.ModelProto) -> tuple[str, ...]:
 def _external_problem(tensor: onnx.TensorProto, target: Path, folder: Path, linked: bool) -> str:
     location = _location(tensor)
     if Path(location).is_absolute() or not target.is_relative_to(folder):
-        return f"its weights lie outside the model's folder ({location!r})"
+        return f"its weights are outside of the model's folder ({location!r})"
     if not target.is_file():
         return f"the file of its weights is missing ({location})"
     state = target.stat()
@@ -167,7 +172,7 @@ def tensor_bytes(tensor: onnx.TensorProto) -> int:
     try:
         bits = onnx_ir.DataType(tensor.data_type).bitwidth
     except (ValueError, TypeError) as error:
-        raise ValueError(f"{tensor.data_type} is no type of a stored tensor") from error
+        raise ValueError(f"{tensor.data_type} isn't a type that a file can store") from error
     if any(dim < 0 for dim in tensor.dims):
         raise ValueError(f"its shape is {list(tensor.dims)}")
     size = 1
@@ -217,22 +222,28 @@ def _parse(proto: onnx.ModelProto, content: mmap.mmap) -> None:
 def _not_onnx(path: Path, size: int) -> ModelError:
     found = looks_like(path)
     if found:
-        return ModelError(f"{path.name} is not an ONNX model: it looks like {found}")
+        return ModelError(
+            f"{path.name} is not an ONNX model: it looks like {found}", code="unknown-format"
+        )
     if size >= PROTOBUF_LIMIT:
         return ModelError(
-            f"{path.name} can't be read: no protobuf is larger than 2 GiB, and it has {size} bytes",
+            f"{path.name} can't be read: it has {size} bytes, and a protobuf can have at "
+            "most 2 GiB",
+            code="model-too-large",
             hint="Export it with its weights in a file of their own (external data).",
         )
     outline = onnx_outline(path)
     if outline.is_cut_short:
         return ModelError(
             f"{path.name} is cut short: {size} bytes, at least {outline.missing} are missing",
-            hint="If it was downloaded or copied, do it again.",
+            code="model-damaged",
+            hint="If you downloaded or copied the file, do that again.",
         )
     what = "is damaged" if outline.is_onnx else "is not an ONNX model, or is cut short"
     return ModelError(
         f"{path.name} {what} ({size} bytes)",
-        hint="If it was downloaded or copied, compare its size with the original's.",
+        code="model-damaged",
+        hint="If you downloaded or copied the file, compare its size with the original's.",
     )
 
 

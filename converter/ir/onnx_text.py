@@ -32,9 +32,11 @@ def check_text(proto: onnx.ModelProto, name: str) -> None:
     if wrong:
         more = [f"and {len(wrong) - _SHOWN} more"] if len(wrong) > _SHOWN else []
         raise ModelError(
-            f"{name} holds names that are no text (UTF-8)",
+            f"{name} holds names that aren't text in UTF-8",
+            code="model-invalid",
             details=[*list(wrong)[:_SHOWN], *more],
-            hint="If it was downloaded or copied, do that again; else export it with other names.",
+            hint="If you downloaded or copied the file, do that again. Otherwise export it with "
+            "other names.",
         )
 
 

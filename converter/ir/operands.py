@@ -54,6 +54,7 @@ def needed(node: onnx_ir.Node, index: int, what: str) -> Array:
         name = value.name if value is not None else "left out"
         raise Refused(
             f"its {what} ({name}) have to be constant",
-            "fix the sizes it is computed from (--batch N, --input NAME:DIMS): it is one then",
+            "fix the sizes that it is computed from (--batch N, --input NAME:DIMS), which "
+            "makes it constant",
         )
     return array

@@ -33,7 +33,9 @@ def require_possible(model: Model) -> None:
             if why := impossible(spec.shape or ()):
                 found.append(f"{kind} {spec.name}: {why}")
     if found:
-        raise ModelError("the model has inputs or outputs that can't be", details=found)
+        raise ModelError(
+            "the model has inputs or outputs that can't exist", code="model-invalid", details=found
+        )
 
 
 def impossible(shape: tuple[int | str, ...]) -> str:

@@ -64,8 +64,8 @@ def require_no_random(model: onnx_ir.Model) -> None:
         count = "1 node draws" if len(left) == 1 else f"{len(left)} nodes draw"
         why = "its numbers are drawn anew in each run, a seed or not"
         raise UnsupportedError(
-            f"{count} random numbers that outputs hang on: each run gives others, and nothing can "
-            "be compared",
+            f"{count} nodes draw random numbers that outputs depend on: each run gives other "
+            "outputs, so nothing can be compared",
             [_refused(node, why) for node in left],
         )
 
@@ -94,7 +94,7 @@ def random_to_inputs(model: onnx_ir.Model) -> dict[onnx_ir.Value, str]:
         if not why and (
             shape is None or any(not isinstance(d, int) and d not in own for d in shape)
         ):
-            why = "the shape of what it draws doesn't follow from the inputs' shapes"
+            why = "the shape of the drawn numbers doesn't follow from the inputs' shapes"
         if why or shape is None:
             refused.append(_refused(node, why, ""))
         else:
@@ -103,7 +103,9 @@ def random_to_inputs(model: onnx_ir.Model) -> dict[onnx_ir.Value, str]:
             made[value] = _DRAWS[node.op_type]
     if refused:
         raise UnsupportedError(
-            f"--random-as-input: {len(refused)} of the nodes can't draw from an input", refused
+            f"--random-as-input: {len(refused)} of the nodes can't take their numbers from "
+            "an input",
+            refused,
         )
     return made
 
@@ -207,9 +209,9 @@ def _fill(node: onnx_ir.Node, number: float, dtype: onnx_ir.DataType) -> None:
 
 def _why_not(node: onnx_ir.Node, model: onnx_ir.Model) -> str:
     if node.graph is not model.graph:
-        return "it stands in the body of an If or Loop, or in a function"
+        return "it is inside an If, a Loop or a function"
     if node.op_type == "Multinomial":
-        return "what it draws is no function of one number for each"
+        return "each drawn number isn't computed from one number"
     if node.op_type == "Dropout" and constant(node.inputs[2]) is None:
         return "whether it drops anything is computed: --fix its input"
     return ""

@@ -104,6 +104,7 @@ def size_of(made: list[Piece]) -> int:
 def _too_large() -> ModelError:
     return ModelError(
         "the model doesn't fit into one file (2 GiB)",
+        code="model-too-large",
         hint="Keep its weights in a file of their own: --external-data.",
     )
 

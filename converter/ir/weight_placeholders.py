@@ -168,7 +168,8 @@ def _put_back(main: onnx_ir.Graph, withheld: dict[str, onnx_ir.TensorProtocol]) 
         tensor = withheld[value.name or ""]
         if value.dtype != tensor.dtype:
             raise ModelError(
-                f"the weight {value.name} was {tensor.dtype} and came back as {value.dtype}"
+                f"the weight {value.name} was {tensor.dtype} and came back as {value.dtype}",
+                code="model-invalid",
             )
         main.inputs.remove(value)
         value.shape = _shape(tensor)

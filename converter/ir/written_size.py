@@ -34,7 +34,10 @@ def check_size(proto: onnx.ModelProto, name: str) -> None:
     """
     nodes = list(all_nodes(proto.graph.node))
     if len(nodes) > MOST_NODES:
-        raise ModelError(f"{name} has {len(nodes):,} nodes, and at most {MOST_NODES:,} are taken")
+        raise ModelError(
+            f"{name} has {len(nodes):,} nodes; the limit is {MOST_NODES:,}",
+            code="model-too-large",
+        )
     _require_few_weights(len(proto.graph.initializer) + _constants(nodes), name)
     if proto.functions:
         _check_functions(proto, name)
@@ -43,10 +46,12 @@ def check_size(proto: onnx.ModelProto, name: str) -> None:
 def _require_few_weights(count: int, name: str) -> None:
     if count > MOST_WEIGHTS:
         raise ModelError(
-            f"{name} has {count:,} initializers and Constants, and at most {MOST_WEIGHTS:,} are "
-            "taken: ONNX Runtime takes four times as long for twice as many",
-            hint="Export it with fewer: one initializer for those that are alike, as onnxslim "
-            "leaves it, and one stacked tensor for weights that many parts have.",
+            f"{name} has {count:,} initializers and Constants; the limit is "
+            f"{MOST_WEIGHTS:,}, because ONNX Runtime needs four times as long for twice as "
+            "many",
+            code="model-too-large",
+            hint="Export it with fewer: share equal initializers, as onnxslim does, and stack "
+            "the weights of equal parts into one tensor.",
         )
 
 
@@ -71,14 +76,16 @@ def _check_functions(proto: onnx.ModelProto, name: str) -> None:
     except CircleError as error:
         raise ModelError(
             f"{name}: functions call themselves: {' -> '.join(key[1] for key in error.args)}",
-            hint="No function of an ONNX file may. What wrote it left it broken.",
+            code="model-invalid",
+            hint="An ONNX file doesn't allow that. The program that wrote the file made a mistake.",
         ) from error
     count, depth = nodes[_MAIN]
     if count > MOST_NODES or content[_MAIN][0] > MOST_BYTES or depth > DEEPEST:
         raise ModelError(
-            f"{name}: its {len(proto.functions)} functions come to {count:,} nodes and "
-            f"{content[_MAIN][0]:,} bytes, {depth} calls deep, when all calls are written out; at "
-            f"most {MOST_NODES:,} nodes, {MOST_BYTES:,} bytes and {DEEPEST} calls are taken",
+            f"{name}: with all calls expanded, its {len(proto.functions)} functions have "
+            f"{count:,} nodes and {content[_MAIN][0]:,} bytes, {depth} calls deep; the "
+            f"limits are {MOST_NODES:,} nodes, {MOST_BYTES:,} bytes and {DEEPEST} calls",
+            code="model-too-large",
             hint="Export it without functions, or with fewer calls of them.",
         )
     _require_few_weights(len(proto.graph.initializer) + constants[_MAIN][0], name)

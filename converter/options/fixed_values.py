@@ -32,17 +32,22 @@ def fixed_values(texts: Iterable[str], specs: Sequence[TensorSpec]) -> dict[str,
     for text in texts:
         name, equals, value = (part.strip() for part in text.partition("="))
         if not equals or not name:
-            raise UsageError(f"--fix {text}: it is {_FORM}")
+            raise UsageError(f"--fix {text}: the form is {_FORM}", code="option-value")
         if name not in by_name:
             raise UsageError(
                 f"--fix {text}: the model has no input {name}",
+                code="interface-mismatch",
                 details=[f"it has {', '.join(by_name)}"],
             )
         if name in found:
-            raise UsageError(f"--fix {name} is given twice")
+            raise UsageError(f"--fix {name} is given twice", code="option-conflict")
         found[name] = _array(text, value, by_name[name])
     if found and len(found) == len(by_name):
-        raise UsageError("--fix leaves the model no input", hint="Leave one of them out.")
+        raise UsageError(
+            "--fix would leave the model without an input",
+            code="interface-mismatch",
+            hint="Leave one of them out.",
+        )
     return found
 
 
@@ -54,9 +59,11 @@ def _array(text: str, value: str, spec: TensorSpec) -> Array:
         given = np.asarray(json.loads(value))
         made: Array = given.astype(dtype)
     except (ValueError, TypeError) as error:
-        raise UsageError(f"--fix {text}: {value!r} is no value; it is {_FORM}") from error
+        raise UsageError(
+            f"--fix {text}: {value!r} isn't a value; the form is {_FORM}", code="option-value"
+        ) from error
     if not np.array_equal(made, given):
-        raise UsageError(f"--fix {text}: {spec.dtype} can't hold {value}")
+        raise UsageError(f"--fix {text}: {spec.dtype} can't hold {value}", code="option-value")
     shape = spec.shape
     if shape is not None and made.ndim == 0 and all(dim == 1 for dim in shape):
         made = made.reshape((1,) * len(shape))
@@ -66,7 +73,8 @@ def _array(text: str, value: str, spec: TensorSpec) -> Array:
     )
     if not fits:
         raise UsageError(
-            f"--fix {text}: the value has the shape {list(made.shape)}, and {spec.name} "
-            f"{list(shape or ())}"
+            f"--fix {text}: the value has the shape {list(made.shape)}, but {spec.name} has "
+            f"{list(shape or ())}",
+            code="interface-mismatch",
         )
     return made

@@ -74,14 +74,14 @@ def parse_input(text: str) -> InputSpec:
     if not colon:
         raise _wrong(text, "it has no dimensions")
     if dims in DTYPES or dims in _ALIASES:
-        raise _wrong(text, f"{dims!r} is a type; the dimensions come after it")
+        raise _wrong(text, f"{dims!r} is a type; write the dimensions after it")
     name, colon, dtype = head.rpartition(":")
     if not colon or (dtype not in DTYPES and dtype not in _ALIASES):
         name, dtype = head, ""
     if not name:
         raise _wrong(text, "it has no name")
     if dtype in _ALIASES:
-        raise _wrong(text, f"the type {dtype!r} is called {_ALIASES[dtype]} here")
+        raise _wrong(text, f"write the type {dtype!r} as {_ALIASES[dtype]}")
     return InputSpec(name, dtype or "float32", _shape(text, dims), typed=bool(dtype))
 
 
@@ -95,7 +95,9 @@ def parse_inputs(texts: Iterable[str]) -> tuple[InputSpec, ...]:
     names = [spec.name for spec in specs]
     for name in names:
         if names.count(name) > 1:
-            raise UsageError(f"--input {name} is given {names.count(name)} times")
+            raise UsageError(
+                f"--input {name} is given {names.count(name)} times", code="option-conflict"
+            )
     firsts = [str(spec.shape[0]) for spec in specs if spec.shape]
     batch = {dim: BATCH for dim in firsts if BATCH_LIKE.fullmatch(dim)}
     return tuple(
@@ -146,15 +148,21 @@ def _dimension(text: str, part: str) -> int | str:
     if part.isdecimal() and int(part) > 0:
         return int(part)
     if part in ("-1", "0", "?", "None", "*"):
-        raise _wrong(text, f"the dimension {part!r} has no name", "Name a free one: batch.")
+        raise _wrong(
+            text,
+            f"the dimension {part!r} has no name",
+            "Give a free dimension a name, such as batch.",
+        )
     if not _SYMBOL.fullmatch(part):
         raise _wrong(
             text,
             f"{part!r} is neither a number nor a symbol",
-            "A symbol that holds an x needs commas: NAME:batch,max_len.",
+            "If a symbol contains an x, separate the dimensions by commas: NAME:batch,max_len.",
         )
     return part
 
 
 def _wrong(text: str, why: str, hint: str = "") -> UsageError:
-    return UsageError(f"--input {text}: {why}", hint=f"{hint} It is {_FORM}.".strip())
+    return UsageError(
+        f"--input {text}: {why}", code="option-value", hint=f"{hint} It is {_FORM}.".strip()
+    )

@@ -48,6 +48,7 @@ def require_name(name: str) -> None:
     if not _NAME.fullmatch(name):
         raise UsageError(
             f"{name!r} can't be a model's name",
+            code="option-value",
             hint="Pass --name with letters, digits, '.', '_' and '-'.",
         )
 
@@ -68,27 +69,35 @@ def require_parts(
     """
     if not isinstance(parts, Mapping) or not parts:
         raise UsageError(
-            f"{where} has {key} that are no mapping of names to options",
+            f"{where} has {key} that aren't a mapping of names to options",
+            code="recipe-parts",
             hint="For example: parts: {detect: {source: det.onnx}, read: {source: rec.onnx}}",
         )
     if "source" in beside:
         raise UsageError(
-            f"{where} has a source beside its {key}", hint="Each part has a source of its own."
+            f"{where} has a source beside its {key}",
+            code="recipe-parts",
+            hint="Each part has a source of its own.",
         )
     seen: dict[str, str] = {}
     for name, own in parts.items():
         if not isinstance(name, str) or not _NAME.fullmatch(name) or name.lower() in _TAKEN:
             raise UsageError(
                 f"{where}: {name!r} can't be a part's name",
+                code="recipe-parts",
                 hint="Use letters, digits, '.', '_' and '-'; the output has a folder of that name.",
             )
         if (other := seen.setdefault(name.lower(), name)) != name:
-            raise UsageError(f"{where}: the parts {other} and {name} would have one folder")
+            raise UsageError(
+                f"{where}: the parts {other} and {name} would have the same folder",
+                code="recipe-parts",
+            )
         if not isinstance(own, Mapping) or "source" not in own:
-            raise UsageError(f"{where}, part {name}: it names no source")
+            raise UsageError(f"{where}, part {name}: it names no source", code="recipe-parts")
         if wrong := [option for option in OF_ALL if option in own]:
             raise UsageError(
-                f"{where}, part {name}: {', '.join(wrong)} is of the whole run",
+                f"{where}, part {name}: {', '.join(wrong)} holds for the whole run",
+                code="recipe-parts",
                 hint=f"Write it beside {key}.",
             )
 
@@ -109,9 +118,10 @@ def require_of_all(options: Mapping[str, Any], source: str, told: str) -> None:
     if wrong:
         names = ", ".join(name.replace("_", "-") for name in wrong)
         raise UsageError(
-            f"{names} can't be of several models at once, and {source} is {told}",
-            hint="Write a recipe whose parts have each its own; modelyard zoo show names the one "
-            "that joins them.",
+            f"{names} can't be given for several models at once, and {source} is {told}",
+            code="recipe-parts",
+            hint="Write a recipe in which each part has its own. modelyard zoo show names the "
+            "recipe that joins the models.",
         )
 
 

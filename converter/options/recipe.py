@@ -46,7 +46,11 @@ def make_request(
         {f"{n} " if n == NO_OPTION else n: v for n, v in values.items() if n not in own}, own
     )
     if request is None:
-        raise UsageError(f"{where} isn't right", details=_problems(problems, spelled or {}))
+        raise UsageError(
+            f"{where} isn't right",
+            code="recipe-invalid",
+            details=_problems(problems, spelled or {}),
+        )
     _require_choices(request, where, spelled or {})
     _require_plain(request, where, spelled or {})
     return request
@@ -144,7 +148,11 @@ def find_recipe(name: str, beside: Path = Path()) -> Path:
     shipped = {item.stem: item for item in sorted(folder.glob("*.yaml"))}
     if name in shipped:
         return shipped[name]
-    raise UsageError(f"there is no recipe {name!r}", hint=f"There are: {', '.join(shipped)}.")
+    raise UsageError(
+        f"there is no recipe {name!r}",
+        code="unknown-name",
+        hint=f"There are: {', '.join(shipped)}.",
+    )
 
 
 def _with_paths(values: dict[str, Any], folder: Path) -> dict[str, Any]:
@@ -210,7 +218,7 @@ def _require_plain(request: Request, where: str, spelled: Mapping[str, str]) -> 
             elif isinstance(part, int) and part.bit_length() > 63:
                 wrong.append(f"{name}: a number of {part.bit_length()} bits, of at most 63")
     if wrong:
-        raise UsageError(f"{where} isn't right", details=wrong)
+        raise UsageError(f"{where} isn't right", code="recipe-invalid", details=wrong)
 
 
 def _encodable(text: str) -> bool:
@@ -231,4 +239,4 @@ def _require_choices(request: Request, where: str, spelled: Mapping[str, str]) -
             name = spelled.get(item.name, item.name)
             wrong.append(f"{name}: {value!r} isn't one of {', '.join(choices)}")
     if wrong:
-        raise UsageError(f"{where} isn't right", details=wrong)
+        raise UsageError(f"{where} isn't right", code="recipe-invalid", details=wrong)

@@ -91,13 +91,17 @@ class RecipeFile:
         """
         if number is None and len(self.numbers) > 1:
             raise UsageError(
-                f"the recipe {self.path} holds {len(self.numbers)} recipes, and one is meant",
+                f"the recipe {self.path} holds {len(self.numbers)} recipes, and one is needed",
+                code="choose-one",
                 hint=f"Name its document: document={self.numbers[0]}.",
             )
         number = self.numbers[0] if number is None else number
         if number not in self.numbers:
             found = ", ".join(map(str, self.numbers))
-            raise UsageError(f"the recipe {self.path} has the documents {found}, and not {number}")
+            raise UsageError(
+                f"the recipe {self.path} has the documents {found}, but not {number}",
+                code="unknown-name",
+            )
         if number not in self._made:
             with reading(self._file.where(number), UsageError, HINT):
                 self._made[number] = self._make(number)
@@ -147,17 +151,24 @@ class RecipeFile:
         last = chain[-1]
         if not isinstance(name, str) or not name:
             raise UsageError(
-                f"{last.where} has extends: {name!r}; it is one recipe's file, or the name of one "
-                "that comes with modelyard"
+                f"{last.where} has extends: {name!r}; give the file of one recipe, or the "
+                "name of a recipe that comes with Modelyard",
+                code="recipe-invalid",
             )
         path = find_recipe(name, last.file.path.parent)
         places = [level.file.path.resolve() for level in chain]
         names = [*(str(level.file.path) for level in chain), str(path)]
         steps = [f"{one} extends {other}" for one, other in pairwise(names)]
         if path.resolve() in places:
-            raise UsageError("recipes extend each other in a circle", details=steps)
+            raise UsageError(
+                "recipes extend each other in a circle", code="recipe-invalid", details=steps
+            )
         if len(chain) >= _LONGEST:
-            raise UsageError(f"a recipe is a chain of more than {_LONGEST} files", details=steps)
+            raise UsageError(
+                f"a recipe is a chain of more than {_LONGEST} files",
+                code="recipe-invalid",
+                details=steps,
+            )
         file = self._files.get(path.resolve())
         if file is None:
             file = YamlFile(path, f"the recipe {path} (extended by {last.file.path})")
@@ -165,7 +176,8 @@ class RecipeFile:
         if len(file.numbers) > 1:
             raise UsageError(
                 f"{last.where} extends {path}, which holds {len(file.numbers)} recipes",
-                hint="Put what they share into a file of its own.",
+                code="recipe-invalid",
+                hint="Put the shared part into a file of its own.",
             )
         return file
 
@@ -195,7 +207,8 @@ def require_known(given: Iterable[str], recipes: Iterable[Recipe]) -> None:
     unknown = sorted(set(given) - {name for names in found.values() for name in names})
     if unknown:
         raise UsageError(
-            f"--set names what is no variable: {', '.join(unknown)}",
+            f"--set names variables that don't exist: {', '.join(unknown)}",
+            code="recipe-variables",
             details=[f"{where} has {', '.join(names) or 'none'}" for where, names in found.items()],
-            hint="Variables are ${name} in a recipe's values, and what its vars: declare.",
+            hint="Variables are ${name} in a recipe's values, and the names under vars:.",
         )

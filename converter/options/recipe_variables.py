@@ -32,8 +32,9 @@ class Budget:
         self._characters += len(text)
         if self._values > MOST_VALUES or self._characters > MOST_BYTES:
             raise UsageError(
-                f"{where} comes to more than {MOST_VALUES:,} values, or {MOST_BYTES:,} bytes, "
-                "with its variables and what it extends"
+                f"{where} has more than {MOST_VALUES:,} values or {MOST_BYTES:,} bytes, "
+                "counting its variables and the recipes that it extends",
+                code="recipe-variables",
             )
 
 
@@ -69,7 +70,10 @@ class Variables:
             UsageError: They aren't a mapping of names.
         """
         if not isinstance(values, dict):
-            raise UsageError(f"{where} has vars: {values!r}; they are a mapping: {{name: value}}")
+            raise UsageError(
+                f"{where} has vars: {values!r}; write a mapping: {{name: value}}",
+                code="recipe-variables",
+            )
         require_names(values, f"{where} has the variable")
         for name, value in values.items():
             self.known |= {name, *_names_in(value)}
@@ -95,10 +99,11 @@ class Variables:
         if self.missing:
             raise UsageError(
                 "a recipe has variables without a value",
+                code="recipe-variables",
                 details=[f"{where}: ${{{name}}}" for name, where in self.missing.items()],
-                hint=f"Give it by --set {next(iter(self.missing))}=VALUE, or declare it: "
-                f"vars: {{{next(iter(self.missing))}: VALUE}}. {self._there_are()}\n"
-                "$${ stands for ${ where no variable is meant.",
+                hint=f"Give it with --set {next(iter(self.missing))}=VALUE, or declare it: vars: "
+                f"{{{next(iter(self.missing))}: VALUE}}. {self._there_are()}\nWrite $${{ "
+                "for a ${ that isn't a variable.",
             )
 
     def _there_are(self) -> str:
@@ -128,8 +133,9 @@ class Variables:
         value, text = self._value(found, where)
         if text is None:
             raise UsageError(
-                f"{where} has {found[0]} within a text, and it is {type(value).__name__}: "
-                "only text and numbers can stand there"
+                f"{where} has {found[0]} inside a text, but its value is "
+                f"{type(value).__name__}: only text and numbers can be there",
+                code="recipe-variables",
             )
         return text
 
@@ -138,8 +144,9 @@ class Variables:
         name = found[1]
         if not (found[0].endswith("}") and _NAME.fullmatch(name)):
             raise UsageError(
-                f"{where} has {found[0]!r}, which is no variable: they are written ${{name}}",
-                hint="$${ stands for ${ where no variable is meant.",
+                f"{where} has {found[0]!r}, which isn't a variable: write ${{name}}",
+                code="recipe-variables",
+                hint="Write $${ for a ${ that isn't a variable.",
             )
         self.known.add(name)
         if name in self._given:
@@ -154,7 +161,10 @@ class Variables:
     def _declaration(self, name: str) -> tuple[Any, str | None]:
         if name in self._filling or len(self._filling) > _DEEPEST:
             names = " -> ".join([*self._filling, name])
-            raise UsageError(f"variables name each other in a circle, or too deeply: {names}")
+            raise UsageError(
+                f"variables use each other in a circle, or too deeply: {names}",
+                code="recipe-variables",
+            )
         value, text, where = self._declared[name]
         self._filling.append(name)
         is_text = isinstance(value, str)
@@ -176,7 +186,9 @@ def require_names(names: Iterable[Any], where: str) -> None:
     for name in names:
         if not (isinstance(name, str) and _NAME.fullmatch(name)):
             raise UsageError(
-                f"{where} {name!r}: names are letters, digits, '_', '-' and '.', a letter first"
+                f"{where} {name!r}: a name consists of letters, digits, '_', '-' and '.', "
+                "with a letter first",
+                code="recipe-variables",
             )
 
 

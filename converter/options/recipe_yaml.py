@@ -62,6 +62,7 @@ class YamlFile:
         if not isinstance(made, dict) or not all(isinstance(key, str) for key in made):
             raise UsageError(
                 f"{self.where(number)} isn't a list of 'key: value' lines",
+                code="recipe-invalid",
                 hint="Its first line could be: source: net.py:Net",
             )
         return made
@@ -98,13 +99,14 @@ def plain_scalar(text: str) -> Any:
 def _text(path: Path, what: str) -> str:
     if path.stat().st_size > MOST_BYTES:
         raise UsageError(
-            f"{what} has more than {MOST_BYTES:,} bytes, and is none",
-            hint="Give a model as the source, and what is long in files that a recipe names.",
+            f"{what} has more than {MOST_BYTES:,} bytes, so it isn't a recipe",
+            code="recipe-invalid",
+            hint="Give a model as the source. Put long values into files that the recipe names.",
         )
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise UsageError(f"{what} isn't YAML: {one_line(error)}") from error
+        raise UsageError(f"{what} isn't YAML: {one_line(error)}", code="recipe-invalid") from error
 
 
 class _Loader(yaml.SafeLoader):
@@ -115,7 +117,7 @@ class _Loader(yaml.SafeLoader):
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         self.composed += 1
         if self.composed > MOST_VALUES:
-            raise yaml.YAMLError(f"it comes to more than {MOST_VALUES:,} values")
+            raise yaml.YAMLError(f"it has more than {MOST_VALUES:,} values")
         return super().compose_node(parent, index)
 
 
@@ -133,7 +135,9 @@ def _composed(text: str, what: str) -> list[yaml.Node]:
     except yaml.YAMLError as error:
         where = f"{what}, document {len(found) + 1}," if found else what
         hint = "Within {...} and [...], ${name} needs quotes." if "${" in text else ""
-        raise UsageError(f"{where} isn't YAML: {one_line(error)}", hint=hint) from error
+        raise UsageError(
+            f"{where} isn't YAML: {one_line(error)}", code="recipe-invalid", hint=hint
+        ) from error
     finally:
         loader.dispose()
     return found
@@ -143,7 +147,7 @@ def _constructed(node: yaml.Node, where: str) -> Any:
     try:
         return yaml.SafeLoader("").construct_document(node)
     except yaml.YAMLError as error:
-        raise UsageError(f"{where} isn't YAML: {one_line(error)}") from error
+        raise UsageError(f"{where} isn't YAML: {one_line(error)}", code="recipe-invalid") from error
 
 
 def _is_empty(node: yaml.Node) -> bool:
@@ -158,7 +162,5 @@ def _count(node: yaml.Node, counted: dict[int, int], most: int) -> int:
         inner = [part for item in items for part in (item if isinstance(item, tuple) else (item,))]
         counted[id(node)] = 1 + sum(_count(part, counted, most) for part in inner)
     if counted[id(node)] > most:
-        raise yaml.YAMLError(
-            f"its aliases come to more than {MOST_VALUES:,} values when they are written out"
-        )
+        raise yaml.YAMLError(f"with all aliases expanded, it has more than {MOST_VALUES:,} values")
     return counted[id(node)]

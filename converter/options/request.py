@@ -89,7 +89,7 @@ def sections() -> tuple[type[Request], ...]:
             continue
         wrong = _misfit(kind, known)
         if wrong and plugins.is_ours(entry):
-            raise DependencyError(wrong)
+            raise DependencyError(wrong, code="package-missing")
         if wrong:
             plugins.set_aside("options", entry, wrong)
             continue
@@ -101,7 +101,7 @@ def sections() -> tuple[type[Request], ...]:
 def _misfit(kind: Any, known: Mapping[str, Field[Any]]) -> str:
     """Why a plug-in's options can't be taken; empty where they can."""
     if not (isinstance(kind, type) and issubclass(kind, Request) and is_dataclass(kind)):
-        return "its options are no dataclass that extends converter.options.request.Request"
+        return "its options aren't a dataclass that extends converter.options.request.Request"
     twice = (item.name for item in fields(kind) if known.get(item.name, item) is not item)
     return next((f"two plug-ins have the option {name}" for name in twice), "")
 

@@ -60,7 +60,7 @@ def memory_limit(request: Request) -> int | None:
     try:
         return words.bytes_of(request.max_memory)
     except ValueError as error:
-        raise UsageError(f"--max-memory {error}") from error
+        raise UsageError(f"--max-memory {error}", code="option-value") from error
 
 
 def served_name(request: Request, name: str, precision: str) -> str:

@@ -26,7 +26,11 @@ def read_ranges(texts: Sequence[str], inputs: Mapping[str, TensorSpec]) -> list[
     for text in texts:
         name, shapes = read_shapes(text)
         if len(shapes) not in (1, 3):
-            raise UsageError(f"--shapes {text} isn't understood", hint=f"It is {_FORM}.")
+            raise UsageError(
+                f"--shapes {text} isn't understood",
+                code="option-value",
+                hint=f"The form is {_FORM}.",
+            )
         smallest, best, largest = shapes * 3 if len(shapes) == 1 else shapes
         require_fit(f"--shapes {text}", name, inputs, shapes)
         _require_order(text, (smallest, best, largest))
@@ -51,7 +55,9 @@ def read_shapes(text: str, form: str = _FORM) -> tuple[str, list[Shape]]:
         read = []
     if not colon or not name or not read or any(size < 0 for shape in read for size in shape):
         flag = form.split(" ", 1)[0]
-        raise UsageError(f"{flag} {text} isn't understood", hint=f"It is {form}.")
+        raise UsageError(
+            f"{flag} {text} isn't understood", code="option-value", hint=f"The form is {form}."
+        )
     return name, read
 
 
@@ -71,7 +77,9 @@ def require_fit(
     """
     if name not in inputs:
         raise UsageError(
-            f"{said}: the model has no input {name!r}", hint=f"Its inputs: {', '.join(inputs)}."
+            f"{said}: the model has no input {name!r}",
+            code="interface-mismatch",
+            hint=f"Its inputs: {', '.join(inputs)}.",
         )
     declared = inputs[name].shape or ()
     for shape in shapes:
@@ -81,7 +89,8 @@ def require_fit(
         if not fits:
             raise UsageError(
                 f"{said}: {'x'.join(map(str, shape))} doesn't fit {name}, which is "
-                f"{inputs[name].describe()}"
+                f"{inputs[name].describe()}",
+                code="interface-mismatch",
             )
 
 
@@ -89,8 +98,9 @@ def _require_order(text: str, bounds: Bounds) -> None:
     for low, best, high in zip(*bounds, strict=True):
         if not low <= best <= high:
             raise UsageError(
-                f"--shapes {text}: the smallest shape has to be first, the largest last",
-                hint=f"It is {_FORM}.",
+                f"--shapes {text}: give the smallest shape first and the largest last",
+                code="option-value",
+                hint=f"The form is {_FORM}.",
             )
 
 

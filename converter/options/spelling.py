@@ -43,9 +43,14 @@ def fields_of(written: Mapping[str, Any], where: str) -> tuple[dict[str, Any], d
         written_as, no = field_of(key)
         for name, given in as_written(written_as, value):
             if name in values:
-                raise UsageError(f"{where} has {spelled[name]} and {key}, which are one option")
+                raise UsageError(
+                    f"{where} has {spelled[name]} and {key}, which are the same option",
+                    code="recipe-invalid",
+                )
             if no and not isinstance(given, bool):
-                raise UsageError(f"{where} has {key}: {given!r}; it is true or false")
+                raise UsageError(
+                    f"{where} has {key}: {given!r}; write true or false", code="recipe-invalid"
+                )
             spelled[name] = key
             values[name] = not given if no else _fitted(name, given)
     return values, spelled

@@ -95,16 +95,23 @@ class Sweep:
             UsageError: There are none or more than :data:`MOST`, or two axes say the same.
         """
         if not self.axes:
-            raise UsageError(f"{where} sweeps nothing", hint="As in: sweep: {to: [onnx, tflite]}")
+            raise UsageError(
+                f"{where} sweeps nothing", code="sweep", hint="As in: sweep: {to: [onnx, tflite]}"
+            )
         if (count := math.prod(map(len, self.axes.values()))) > MOST:
-            raise UsageError(f"{where} has {count:,} combinations, of at most {MOST:,}")
+            raise UsageError(
+                f"{where} has {count:,} combinations; the limit is {MOST:,}", code="sweep"
+            )
         if unknown := {axis for item in self.exclude for axis in item} - self.axes.keys():
-            raise UsageError(f"{where}: exclude names {', '.join(unknown)}, which isn't swept")
+            raise UsageError(
+                f"{where}: exclude names {', '.join(unknown)}, which the sweep doesn't vary",
+                code="sweep",
+            )
         combinations = (dict(zip(self.axes, chosen, strict=True))
                         for chosen in product(*self.axes.values()))  # fmt: skip
         cells = [_cell(chosen, where) for chosen in combinations if not self._excludes(chosen)]
         if not cells:
-            raise UsageError(f"{where}: every combination is excluded")
+            raise UsageError(f"{where}: every combination is excluded", code="sweep")
         return list(_apart(cells))
 
     def _excludes(self, chosen: Mapping[str, Choice]) -> bool:
@@ -125,17 +132,19 @@ def read_sweep(written: Any, where: str, read: Read) -> Sweep:
     """
     if not isinstance(written, Mapping):
         raise UsageError(
-            f"{where} has a sweep that is no mapping of options to lists",
+            f"{where} has a sweep that isn't a mapping of options to lists",
+            code="sweep",
             hint="For example: sweep: {to: [onnx, tflite], precision: [fp32, int8]}",
         )
     want, excluded = written.get("want", ""), written.get("exclude", [])
     if not isinstance(excluded, list) or not all(isinstance(i, Mapping) and i for i in excluded):
         raise UsageError(
-            f"{where}: exclude is no list of combinations",
+            f"{where}: exclude isn't a list of combinations",
+            code="sweep",
             hint="For example: exclude: [{to: tflite, precision: int8}]",
         )
     if not isinstance(want, str):
-        raise UsageError(f"{where}: want is text, as p95<20ms size<10MB")
+        raise UsageError(f"{where}: want has to be text, as in p95<20ms size<10MB", code="sweep")
     axes = {key: value for key, value in written.items() if key not in ("exclude", "want")}
     return Sweep(read_axes(axes, where, read), [_excluded(item) for item in excluded], want)
 
@@ -158,12 +167,13 @@ def read_axes(written: Mapping[Any, Any], where: str, read: Read) -> dict[str, l
     for key, values in written.items():
         axis = str(key)
         if not isinstance(values, list) or not values:
-            raise UsageError(f"{where}, sweep: {axis} is no list of values")
+            raise UsageError(f"{where}, sweep: {axis} isn't a list of values", code="sweep")
         is_option = axis.removeprefix("--").replace("_", "-") in {*spellings(), *_NOT_SWEPT}
         if not is_option and not all(isinstance(item, Mapping) and item for item in values):
             raise UsageError(
-                f"{where}, sweep: {axis} is no option",
-                hint="Another name needs values that are mappings of options, as in "
+                f"{where}, sweep: {axis} isn't an option",
+                code="sweep",
+                hint="A name of your own needs values that are mappings of options, as in "
                 "model: [{source: a.onnx}, {source: b.onnx}].",
             )
         name = field_of(axis)[0] if is_option else axis
@@ -174,7 +184,10 @@ def read_axes(written: Mapping[Any, Any], where: str, read: Read) -> dict[str, l
 def _choice(options: Mapping[Any, Any], value: Any, where: str, read: Read) -> Choice:
     named = {str(key): item for key, item in options.items()}
     if wrong := [key for key in named if field_of(key)[0] in _NOT_SWEPT]:
-        raise UsageError(f"{where}, sweep: {wrong[0]} is of the whole run, and can't be swept")
+        raise UsageError(
+            f"{where}, sweep: {wrong[0]} holds for the whole run, so a sweep can't vary it",
+            code="sweep",
+        )
     return Choice(_text(value), read(named))
 
 
@@ -188,7 +201,11 @@ def axes_from(texts: Sequence[str]) -> dict[str, list[Any]]:
     for text in texts:
         axis, equals, values = text.partition("=")
         if not equals or not axis or not values:
-            raise UsageError(f"{text!r} isn't OPTION=VALUE,VALUE", hint="As in: to=onnx,tflite")
+            raise UsageError(
+                f"{text!r} isn't OPTION=VALUE,VALUE",
+                code="option-value",
+                hint="As in: to=onnx,tflite",
+            )
         parts = values.split(";" if ";" in values else ",")
         found[axis] = [plain_scalar(part.strip()) for part in parts]
     return found
@@ -200,7 +217,9 @@ def excluded_from(texts: Sequence[str]) -> list[dict[str, Any]]:
     for text in texts:
         pairs = [part.partition("=") for part in text.split(",")]
         if not all(name and equals for name, equals, _ in pairs):
-            raise UsageError(f"--exclude {text}: it isn't OPTION=VALUE,OPTION=VALUE")
+            raise UsageError(
+                f"--exclude {text}: the form is OPTION=VALUE,OPTION=VALUE", code="option-value"
+            )
         found.append({name: plain_scalar(value) for name, _, value in pairs})
     return found
 
@@ -213,7 +232,9 @@ def _cell(chosen: Mapping[str, Choice], where: str) -> Cell:
     fields: dict[str, Any] = {}
     for choice in chosen.values():
         if twice := fields.keys() & choice.fields.keys():
-            raise UsageError(f"{where}, sweep: two axes say {', '.join(sorted(twice))}")
+            raise UsageError(
+                f"{where}, sweep: two axes set {', '.join(sorted(twice))}", code="sweep"
+            )
         fields |= choice.fields
     names = [f"{axis}-{choice.text}" if _is_bare(choice.text) else choice.text
              for axis, choice in chosen.items()]  # fmt: skip

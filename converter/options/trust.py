@@ -62,10 +62,11 @@ def require_trusted(recipe: Recipe) -> None:
     if named := untrusted(recipe):
         command = "sweep" if "sweep" in recipe.values else "run"
         raise UsageError(
-            f"{recipe.where} names what would run with your rights",
+            f"{recipe.where} names code that would run with your rights",
+            code="untrusted-code",
             details=named,
-            hint=f"If you trust it: modelyard {command} {recipe.path} --trust-recipe\n"
-            "--dry-run prints its plan and runs nothing.",
+            hint=f"If you trust it: modelyard {command} {recipe.path} --trust-recipe\n--dry-run "
+            "shows the plan and runs nothing.",
         )
 
 

@@ -56,6 +56,7 @@ def require_known(request: Request) -> None:
                 nearest = get_close_matches(value, known, 1)
                 raise UsageError(
                     f"{option.flags[0]} {value}: there is no such {_SINGULAR[option.values]}",
+                    code="unknown-name",
                     hint=(f"Did you mean {nearest[0]}? " if nearest else "")
                     + f"There are: {', '.join(known)}.",
                 )
@@ -67,4 +68,4 @@ _SINGULAR = {"metrics": "metric", "providers": "provider", "weight methods": "me
 def _require_file(metric: str) -> None:
     file = metric.rpartition(":")[0]
     if not Path(file).expanduser().is_file():
-        raise UsageError(f"--metric {metric}: there is no file {file}")
+        raise UsageError(f"--metric {metric}: there is no file {file}", code="file-not-found")

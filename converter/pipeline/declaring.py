@@ -25,8 +25,9 @@ from converter.preparation.written import filled
 from converter.samples import Samples
 
 UNSAID = (
-    "pictures are fed as values of 0 to 1, since nothing says what the model was trained with: "
-    "--image-mean and --image-std do, as --image-mean imagenet --image-std imagenet"
+    "pictures have values of 0 to 1, because the source doesn't say how the model was "
+    "trained. --image-mean and --image-std set it, as in --image-mean imagenet --image-std "
+    "imagenet"
 )
 
 
@@ -87,7 +88,11 @@ def _require_states(prepare: Sequence[Prepare], model: Model) -> None:
     if states and not any(isinstance(item, Sound) for item in prepare):
         wrong.append("prepare (state): it goes from window to window of a sound, and none is there")
     if wrong:
-        raise UsageError("what is prepared and answered isn't right", details=wrong)
+        raise UsageError(
+            "the declaration of preparation and answers isn't right",
+            code="preparation",
+            details=wrong,
+        )
 
 
 def _zoo_places(request: Request) -> list[str]:

@@ -43,7 +43,8 @@ def require_deployable(servers: Mapping[str, Server]) -> None:
         if type(server).deployed is Server.deployed:
             raise UsageError(
                 f"--deploy: the server {name} doesn't say how it runs in an image",
-                hint="Leave --deploy out, or serve it by another.",
+                code="deployment",
+                hint="Leave --deploy out, or choose another server.",
             )
 
 
@@ -100,6 +101,7 @@ def deploy(
             if place in made:
                 raise UsageError(
                     f"--deploy {name}: two packages are called {place.name}",
+                    code="deployment",
                     hint="Leave --one-name out, or convert one precision at a time.",
                 )
             deployment: Deployment = plugins.load("deployments", name)
@@ -150,7 +152,8 @@ def _deployable(given: _Given, request: Request, root: Path) -> Deployable:
     if served is None:
         raise UsageError(
             f"--deploy: the package {folder.name} of {server.name} can't run in an image",
-            hint="Leave --deploy out, or serve it by another.",
+            code="deployment",
+            hint="Leave --deploy out, or choose another server.",
         )
     name, beside = folder.name, server.calls(folder)
     return Deployable(

@@ -170,7 +170,9 @@ def require_joined(outcomes: Sequence[Outcome], whole: Whole) -> None:
                 told = f"{step.takes} gives it as {given[spec.name]}"
                 problems.append(f"{step.name} takes {spec.name} as {spec.describe()}, and {told}")
     if problems:
-        raise UsageError("the flow joins parts that don't fit", details=problems)
+        raise UsageError(
+            "the flow joins parts that don't fit", code="recipe-parts", details=problems
+        )
 
 
 def _answers(

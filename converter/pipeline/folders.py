@@ -97,7 +97,9 @@ class Found:
         weights = self.request.get("weights")
         if weights and "weights" not in given and self._is_source(source):
             raise UsageError(
-                f"{self.title} was made of {source} with --weights {weights}, and none are given",
+                f"{self.title} was made from {source} with --weights {weights}, and the "
+                "command gives no weights",
+                code="option-missing",
                 hint=f"Add --weights PATH/{weights}.",
             )
 
@@ -140,12 +142,14 @@ def artifacts_of(
     if not found:
         raise UsageError(
             f"{path} holds no artifact" + " of that target and precision" * bool(listed),
-            hint=f"It holds: {names}." if listed else "Its run missed a gate, or was cut short.",
+            code="not-an-artifact",
+            hint=f"It holds: {names}." if listed else "Its run missed a gate or was stopped.",
         )
     gone = [item.title for item in found if not item.path.exists()]
     if gone:
         raise UsageError(
-            f"{path} names {', '.join(gone)} in its manifest, which isn't there",
+            f"{path} names {', '.join(gone)} in its manifest, but the file isn't there",
+            code="package-incomplete",
             hint="Convert the model again.",
         )
     return found
@@ -225,7 +229,9 @@ def find_artifact(path: str) -> Found:
         return Found(Path(path))
     if len(found) > 1:
         parts = ", ".join(str(item.path.parent) for item in found)
-        raise UsageError(f"{path} holds {len(found)} artifacts", hint=f"Name one: {parts}.")
+        raise UsageError(
+            f"{path} holds {len(found)} artifacts", code="choose-one", hint=f"Name one: {parts}."
+        )
     return found[0]
 
 

@@ -269,7 +269,7 @@ def _require_decodable(known: InGraph, request: Request, targets: Sequence[str])
     elif known.sound is not None and (known.sound.hop or known.sound.normalize):
         why = "a sound is one window, and neither cut into several (hop) nor normalized as a whole"
     elif picture is not None and len(picture.mean) != 3:
-        why = f"what is decoded is RGB, and the model takes {picture.color}"
+        why = f"the decoded picture is RGB, but the model takes {picture.color}"
     elif picture is not None and not known.whole:
         why = "pictures of any size are decoded, and an answer's place needs the model's size"
     elif len(shape) > 2 and isinstance(shape[0], int) and shape[0] > 1:
@@ -277,11 +277,12 @@ def _require_decodable(known: InGraph, request: Request, targets: Sequence[str])
     elif max(request.bench_batches, default=1) > 1:
         why = "a run takes one file, and --bench-batch asks for more"
     elif request.serve:
-        why = "no server here loads what decodes: a damaged JPEG would end its process"
+        why = "no server here loads the decoder, because a damaged JPEG would end its process"
     if why:
         raise UsageError(
             f"--ort-extensions: {why}",
-            hint="Leave it out: stages outside of the graph decode files.",
+            code="prepare-graph",
+            hint="Leave --ort-extensions out. Then files are decoded outside of the graph.",
         )
 
 
@@ -303,13 +304,16 @@ def _require_something(declared: Declaration) -> None:
     if any(does) or any(isinstance(i, Classes) and i.activation for i in declared.answer):
         return
     kinds = ", ".join(item.kind for item in declared.prepare)
-    what = f"{kinds} alone is declared, which operators can't prepare" if kinds else (
-        "nothing says how pictures become the model's inputs, nor what its outputs mean"
+    what = f"only {kinds} is declared, which operators can't prepare" if kinds else (
+        "there is no description of how pictures become the model's inputs, or what its "
+            "outputs mean"
     )  # fmt: skip
     raise UsageError(
         f"--prepare graph: {what}",
-        hint="Write prepare: {kind: picture, ...} or answer: in a recipe, or give --image-mean "
-        "and --image-std; what is prepared outside of the graph needs no --prepare graph.",
+        code="prepare-graph",
+        hint="Write prepare: {kind: picture, ...} or answer: into a recipe, or give "
+        "--image-mean and --image-std. Preparation outside of the graph needs no --prepare "
+        "graph.",
     )
 
 

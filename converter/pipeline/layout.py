@@ -138,10 +138,11 @@ def change_layout(model: Model, layout: str) -> Changes:
         raise UsageError(
             f"--layout {layout}: none of the inputs is known to be an image: "
             + ", ".join(f"{spec.name} {spec.describe()}" for spec in model.inputs),
+            code="option-not-applicable",
             details=[
-                "looked for: an input of 4 or 5 axes that the source says the layout of",
-                "looked for: one that leads to a convolution or a pooling through operators "
-                "that keep its axes apart",
+                "looked for: an input of 4 or 5 axes whose layout the source states",
+                "looked for: an input that reaches a convolution or a pooling only through "
+                "operators that keep its axes apart",
             ],
             hint="Leave --layout out.",
         )

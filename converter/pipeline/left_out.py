@@ -177,9 +177,9 @@ def missed_error(
         said = [f"{', '.join(unmade)} couldn't be converted"] if unmade else []
         said += [f"{', '.join(item.title for item in failed)} missed a gate"] if failed else []
         return PartlyError(
-            f"{'; '.join(said)}; what passed is in {place}: {', '.join(passed)}",
+            f"{'; '.join(said)}; the artifacts that passed are in {place}: {', '.join(passed)}",
             details=[*(f"{name}: {why}" for name, why in unmade.items()), *_misses(failed)],
-            hint=f"What missed is in the report alone: {page}",
+            hint=f"The artifacts that missed a gate are only in the report: {page}",
             report=report,
         )
     left = [left for outcome in outcomes for _, left in _not_done(outcome) if left.missed]
@@ -212,8 +212,8 @@ def _closer(outcomes: Sequence[Outcome], failed: Sequence[ArtifactReport]) -> st
     """What makes an artifact closer to its source, or a limit wider."""
     if all(outcome.work.request.min_cosine is not None for outcome in outcomes):
         return (
-            " More layers in float32 (--keep-float; modelyard sensitivity shows what each costs), "
-            "another precision or a lower limit may do."
+            " To pass, keep more layers in float32 (--keep-float; modelyard sensitivity "
+            "shows each layer's cost), choose another precision, or lower the limit."
         )
     stored = all(stores_weights(item.precision) for item in failed)
     more = "get more bits" if stored else "stay in float32"

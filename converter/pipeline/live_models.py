@@ -49,7 +49,8 @@ def find_living(request: Request) -> tuple[Parser, Identity]:
     value = _held[request.source]
     if request.python:
         raise UsageError(
-            "python= is for files: a live model runs in the process that it is in",
+            "python= is only for files: a model object stays in the process that holds it",
+            code="python-argument",
             hint="Leave it out, or save the model and convert the file.",
         )
     for name in plugins.working("parsers"):
@@ -64,8 +65,9 @@ def find_living(request: Request) -> tuple[Parser, Identity]:
     lives = [marks.live for marks in all_marks() if marks.live]
     kind = f"{type(value).__module__}.{type(value).__qualname__}"
     raise UsageError(
-        f"a {kind} is no model that can be read"
+        f"Modelyard can't read a {kind} as a model"
         if not isinstance(value, type)
-        else f"{value.__module__}.{value.__qualname__} is a class, not a model made of it",
+        else f"{value.__module__}.{value.__qualname__} is a class, not an instance of it",
+        code="python-argument",
         hint=f"A source is {one_of(['a path or a name (str, Path)', *lives])}.",
     )

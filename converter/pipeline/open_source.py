@@ -151,8 +151,9 @@ class OpenSource:
         self.source()
         if not isinstance(self._own, Tokenizing):
             raise UsageError(
-                f"the samples are texts, and a source of the format {self._parser.name} has no "
-                "tokenizer to make tokens of them",
+                f"the samples are texts, and a {self._parser.name} source has no tokenizer "
+                "that turns them into tokens",
+                code="tokenizer",
                 hint="Give the model's own inputs as .npz.",
             )
         key = digest_of([texts, pairs, length, fixed])

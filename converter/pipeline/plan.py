@@ -461,6 +461,7 @@ def _package_steps(
     if not targets:
         raise UsageError(
             f"{server} can't serve {', '.join(request.to)}",
+            code="server-cannot-serve",
             hint=f"It serves {', '.join(accepts)}: add one of them to --to.",
         )
     served = {
@@ -498,29 +499,37 @@ def require_known(request: Request) -> None:
     if unknown:
         raise UsageError(
             f"there is no precision {', '.join(unknown)}",
+            code="unknown-name",
             hint=f"There are: {', '.join(PRECISIONS)}.",
         )
     unknown = [item for item in request.skip_passes if item not in pass_names()]
     if unknown:
         raise UsageError(
             f"there is no pass {', '.join(unknown)} to skip",
+            code="unknown-name",
             hint=f"There are: {', '.join(pass_names())}.",
         )
     for name in ("search_evaluations", "search_seconds"):
         limit = request.value(name)
         if limit is not None and limit < 0:
-            raise UsageError(f"{option_of(name).flags[0]} {limit:g}: it is at least 0")
+            raise UsageError(
+                f"{option_of(name).flags[0]} {limit:g}: the value has to be at least 0",
+                code="option-value",
+            )
     if request.min_cosine is not None and not -1 <= request.min_cosine <= 1:
-        raise UsageError(f"--min-cosine {request.min_cosine!r}: a cosine is at most 1")
+        raise UsageError(
+            f"--min-cosine {request.min_cosine!r}: a cosine is at most 1", code="option-value"
+        )
     for name, size in request.dims.items():
         if size < 1:
-            raise UsageError(f"--dim {name}={size}: a size is at least 1")
+            raise UsageError(f"--dim {name}={size}: a size is at least 1", code="option-value")
     _require_batch(request.batch)
     require_io_dtype(request)
     if request.palette_bits not in PALETTE_BITS:
         raise UsageError(
-            f"--palette-bits {request.palette_bits}: it is one of "
-            f"{', '.join(map(str, PALETTE_BITS))}"
+            f"--palette-bits {request.palette_bits}: the value has to be one of "
+            f"{', '.join(map(str, PALETTE_BITS))}",
+            code="option-value",
         )
     if request.max_latency is not None:
         _require_point(request)
@@ -528,11 +537,15 @@ def require_known(request: Request) -> None:
     for name in ("repository", "deploy"):
         if request.value(name) and not request.serve:
             servers = ", ".join(plugins.available("servers"))
-            raise UsageError(f"--{name} needs --serve", hint=f"Add --serve: {servers}.")
+            raise UsageError(
+                f"--{name} needs --serve", code="option-missing", hint=f"Add --serve: {servers}."
+            )
     for name in ("to", "precision", "serve", "deploy"):
         values = request.value(name)
         if len(set(values)) != len(values):
-            raise UsageError(f"--{name} names {', '.join(values)}: one of them twice")
+            raise UsageError(
+                f"--{name} names {', '.join(values)}, one of them twice", code="option-conflict"
+            )
 
 
 def require_calibration_samples(request: Request) -> None:
@@ -544,8 +557,9 @@ def require_calibration_samples(request: Request) -> None:
     lower = [name for name in request.precision if PRECISIONS[name].is_calibrated]
     if lower and not (request.samples or request.calibration_samples):
         raise UsageError(
-            f"{lower[0]} needs samples to measure value ranges on",
-            hint="Give --samples or --calibration-samples; random:N if noise will do.",
+            f"{lower[0]} needs samples to measure value ranges",
+            code="samples-missing",
+            hint="Give --samples or --calibration-samples. random:N measures the ranges on noise.",
         )
 
 
@@ -561,8 +575,9 @@ def require_io_dtype(request: Request) -> None:
     if able and not set(able).intersection(request.precision):
         wanted = able[0]
         raise UsageError(
-            f"--io-dtype {asked} is for {wanted} artifacts, and --precision asks for "
+            f"--io-dtype {asked} needs {wanted} artifacts, but --precision asks for "
             f"{', '.join(request.precision)}",
+            code="option-not-applicable",
             hint=f"Add {wanted} to --precision. Artifacts of other precisions keep float32 inputs "
             "and outputs.",
         )
@@ -571,15 +586,23 @@ def require_io_dtype(request: Request) -> None:
 def _require_batch(batch: str | None) -> None:
     if batch in (None, "dynamic", "keep") or (batch.isdecimal() and int(batch) > 0):
         return
-    raise UsageError(f"--batch {batch}: it is dynamic, keep, or a number of at least 1")
+    raise UsageError(
+        f"--batch {batch}: the value has to be dynamic, keep, or a number of at least 1",
+        code="option-value",
+    )
 
 
 def _require_point(request: Request) -> None:
     """A latency gate is judged at batch 1 with one caller: that has to be measured."""
     if not request.bench:
-        raise UsageError("--max-latency needs the latency runs", hint="Leave --no-bench out.")
+        raise UsageError(
+            "--max-latency needs the latency runs",
+            code="option-conflict",
+            hint="Leave --no-bench out.",
+        )
     if 1 not in request.bench_batches or 1 not in request.bench_concurrency:
         raise UsageError(
-            "--max-latency is judged at batch 1 with one caller",
-            hint="Have 1 in --bench-batch and in --bench-concurrency.",
+            "--max-latency judges batch 1 with one caller",
+            code="option-conflict",
+            hint="Include 1 in --bench-batch and in --bench-concurrency.",
         )

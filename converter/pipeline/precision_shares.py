@@ -44,7 +44,7 @@ def count(
     try:
         found = emitter.contents(artifact, request, sizes)
     except ModelyardError as error:  # a reader may know less than the target: it isn't checked then
-        item.decisions.append(f"what is in the file couldn't be counted: {error.message}")
+        item.decisions.append(f"the file's contents couldn't be counted: {error.message}")
         return
     _add_contents(item, found)
     _judge(item, found, lowered, strict=request.strict)

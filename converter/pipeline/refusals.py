@@ -10,7 +10,7 @@ from converter.options.request import Request
 from converter.options.resolved import io_dtype_of
 from converter.protocols.emitter import Emitter
 
-GOES_ON = "--keep-going leaves out what can't be, and gives the others."
+GOES_ON = "--keep-going leaves these out, and makes the others."
 
 
 def impossible(request: Request) -> dict[str, str]:
@@ -39,8 +39,9 @@ def _require_border(emitter: Emitter, precision: str, request: Request) -> None:
     able = emitter.integer_io if "int" in dtype else emitter.half_io
     if dtype != "float32" and not able:
         raise UsageError(
-            f"--io-dtype {dtype}: {emitter.name} takes and gives none",
-            hint=f"Leave it out, or convert to {emitter.name} apart.",
+            f"--io-dtype {dtype}: {emitter.name} has no such inputs and outputs",
+            code="option-not-applicable",
+            hint=f"Leave it out, or convert to {emitter.name} in a run of its own.",
         )
 
 
@@ -67,7 +68,7 @@ def refuse(errors: Mapping[str, ModelyardError], *, others: bool) -> None:
 
 
 def _joined(kind: type[ModelyardError], errors: Mapping[str, ModelyardError]) -> ModelyardError:
-    message = f"what was asked for can't be: {', '.join(errors)}"
+    message = f"these artifacts can't be made: {', '.join(errors)}"
     details = []
     for what, error in errors.items():
         named = error.message.startswith(what.split()[0])

@@ -134,14 +134,16 @@ def write_outcome(
         for flow in flows[0]:
             if not all(folder.is_dir() for folder in flow.parts):
                 shutil.rmtree(flow.packaged.path)  # in the staging folder, written by this run
-                report.warn(f"{flow.packaged.path.name} isn't given: a part of it was taken out")
+                report.warn(
+                    f"{flow.packaged.path.name} is missing, because a part of it was left out"
+                )
                 continue
             places = {outcome.work.request.repository for outcome in told}
             if len(places) == 1:
                 _publish_one(flow.packaged, places.pop(), staging.journal)
             else:
                 report.warn(
-                    f"{flow.packaged.path.name} is in no repository: its parts' are several"
+                    f"{flow.packaged.path.name} is in no repository, because its parts use several"
                 )
             report.packages.append(PackageReport.of(flow.packaged, staging.folder))
         for text in flows[1]:
@@ -381,14 +383,14 @@ def _of_the_cache(outcome: Outcome) -> Iterator[str]:
     nothing is kept."""
     if outcome.work.identity.runs_code and outcome.run.done["parse"].cached:
         yield (
-            "THE SOURCE WAS NOT READ AGAIN (--reuse-source): the model is what an earlier run "
-            "made of it, though files that its code reads may have changed since"
+            "THE SOURCE WAS NOT READ AGAIN (--reuse-source): the model comes from an "
+            "earlier run, though files that the source's code reads may have changed since"
         )
     behind = outcome.work.cache.behind
     if behind is not None and behind.away:
         yield (
-            f"THE STORE BEHIND THE CACHE WAS AWAY: {behind.away}. What it has was made again, and "
-            "it didn't get what this run made"
+            f"THE STORE BEHIND THE CACHE WAS AWAY: {behind.away}. This run made its contents "
+            "again, and didn't add its own results to the store"
         )
     if damaged := [*outcome.work.cache.damaged, *(behind.damaged if behind else ())]:
         yield (
@@ -409,9 +411,9 @@ def _not_run(artifacts: Sequence[ArtifactReport]) -> Iterator[str]:
     for item in artifacts:
         if item.runtime.get("stands_for"):
             why = (
-                f"{item.runtime['stands_for']} HAS NOT BEEN RUN: "
-                f"{item.runtime['not_run']}. What was checked is {item.runtime.get('runs', '')} "
-                f"in {item.runtime['name']}; its latency wasn't measured"
+                f"{item.runtime['stands_for']} HAS NOT BEEN RUN: {item.runtime['not_run']}. "
+                f"Checked instead: {item.runtime.get('runs', '')} in {item.runtime['name']}; "
+                "its latency wasn't measured"
             )
             titles.setdefault(why, []).append(item.title)
     for why, alike in titles.items():
@@ -560,7 +562,7 @@ def gates_of(outcome: Outcome, step: Step, artifact: Artifact) -> list[GateResul
         gates.append(joined)
     decided = outcome.run.result("parse").model.source.get("decided")
     if decided and request.strict:
-        why = f"the file has for every input what values of those tried decided: {decided}"
+        why = f"the tried inputs decided values that the file now has for every input: {decided}"
         gates.append(flagged(JUDGED, why, strict=True))
     return gates
 

@@ -53,7 +53,10 @@ class Alone(Place):
         if turned is None:
             return []
         if self._before != _digests(list(self._before)):
-            raise UsageError(f"{package} was changed while it was measured; it stays as it is")
+            raise UsageError(
+                f"{package} was changed during the measurement, so its settings stay as they are",
+                code="output-busy",
+            )
         files = {**turned.files, package / _README: _noted(package, tuning)}
         for path, text in files.items():
             if text:
@@ -76,13 +79,19 @@ class InOutput(Place):
             self._report = read_report(root / "report.json")
         except (OSError, ValidationError) as error:
             raise UsageError(
-                f"the report in {root} is of another version of modelyard, or isn't there",
-                hint="Convert the model again, or copy the package out of it and tune that.",
+                f"the report in {root} is missing, or was written by another version of Modelyard",
+                code="not-an-artifact",
+                hint="Convert the model again, or copy the package to another folder and tune "
+                "the copy.",
             ) from error
 
     def record(self, package: Path, tuning: TuningReport, turned: Turned | None) -> list[str]:
         if file_digest(self._root / NAME) != self._before:
-            raise UsageError(f"{self._root} was changed while it was measured; it stays as it is")
+            raise UsageError(
+                f"{self._root} was changed during the measurement, so its settings stay as "
+                "they are",
+                code="output-busy",
+            )
         made = self._staging.folder
         shutil.copytree(self._root, made, copy_function=_linked, dirs_exist_ok=True)
         files = {**turned.files, package / _README: _noted(package, tuning)} if turned else {}
@@ -136,8 +145,10 @@ def place_of(packages: Sequence[Path]) -> Iterator[Place]:
     root = root.resolve()
     if found := strange(root):
         raise UsageError(
-            f"{root} holds what modelyard didn't make, or what was changed since: {listed(found)}",
-            hint="Copy the package out of it, and tune that.",
+            f"{root} holds files that Modelyard didn't make, or that were changed since: "
+            f"{listed(found)}",
+            code="output-in-the-way",
+            hint="Copy the package to another folder, and tune the copy.",
         )
     with Staging(root, overwrite=True) as staging:
         yield InOutput(root, staging)

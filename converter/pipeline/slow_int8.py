@@ -105,7 +105,7 @@ def _reason(
     if _providers(item.runtime) - {"CPU"}:
         return ""
     if item.precision in ("fp16", "bf16"):
-        return f": CPUs compute most of it in float32{_size(item)}, and it is meant for GPUs"
+        return f": CPUs compute most of it in float32{_size(item)}, because it is meant for GPUs"
     if machine is not None and machine.flags and not set(machine.flags) & set(INT8_DOT):
         return f": this CPU has no dot product of 8-bit integers ({_missing(machine)})"
     if item.lowered_share is not None and item.lowered_share < MOSTLY:

@@ -235,5 +235,8 @@ class Followed(WrappedSession):
         found = super().run(feeds)
         for output, names in self._tops.items():
             if not are_best(found[output], *(found[name] for name in names)):
-                raise ModelError(f"the artifact's best classes aren't those with the best {output}")
+                raise ModelError(
+                    f"the artifact's best classes aren't those with the best {output}",
+                    code="runtime-failed",
+                )
         return {name: array for name, array in found.items() if name not in self._left_out}

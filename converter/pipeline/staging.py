@@ -51,7 +51,11 @@ class Staging:
     ) -> None:
         self.out = resolved(out)
         if not self.out.name:
-            raise UsageError(f"{self.out} can't be the output folder", hint="Choose another --out.")
+            raise UsageError(
+                f"{self.out} can't be the output folder",
+                code="output-in-the-way",
+                hint="Choose another --out.",
+            )
         self._home = self.out.with_name(f".{self.out.name}.modelyard-staging")
         self.folder = self._home / "made"
         self._old = self._home / "old"  # to be given back
@@ -107,6 +111,7 @@ class Staging:
                 self._unlock()
                 raise UsageError(
                     f"another run is writing to {self.out}",
+                    code="output-busy",
                     hint="Wait for it, or choose another --out.",
                 ) from error
             if self._still_ours():
@@ -114,7 +119,7 @@ class Staging:
                 self._put_right()
                 return
             self._unlock()
-        raise UsageError(f"other runs keep writing to {self.out}")
+        raise UsageError(f"other runs keep writing to {self.out}", code="output-busy")
 
     def clear(self) -> None:
         """Clears what a killed run left, as the next run would."""
@@ -136,7 +141,9 @@ class Staging:
         if any(self._home.iterdir()) and not output_guard.is_marked(self._home):
             self._unlock()
             raise UsageError(
-                f"{self._home} is in the way: modelyard works there, and didn't make what is in it",
+                f"{self._home} is in the way: Modelyard works in this folder, but didn't "
+                "make the files in it",
+                code="output-in-the-way",
                 hint="Move it away, or choose another --out.",
             )
         output_guard.mark(self._home)
@@ -170,13 +177,18 @@ class Staging:
         if not os.path.lexists(self.out):
             return
         if not self.out.is_dir() or self.out.is_symlink():
-            raise UsageError(f"the output {self.out} is a file", hint="Choose another --out.")
+            raise UsageError(
+                f"the output {self.out} is a file",
+                code="output-in-the-way",
+                hint="Choose another --out.",
+            )
         if any(self.out.iterdir()):
             self._require_replaceable()
         if _holds(self.out, Path.cwd()):
             raise UsageError(
-                f"the output folder {self.out} is the working directory, or holds it: a new folder "
-                "can't take its place",
+                f"the output folder {self.out} is the working directory, or contains it, so "
+                "a new folder can't replace it",
+                code="output-in-the-way",
                 hint="Run it from elsewhere, or choose another --out.",
             )
 
@@ -191,8 +203,10 @@ class Staging:
         for folder in (self.out, self.failed):
             if place.is_relative_to(folder) or folder.is_relative_to(place):
                 raise UsageError(
-                    f"--repository {repository} and the output folder {folder} lie in one another",
-                    hint="Choose another --out: the repository gets a copy of what is served.",
+                    f"--repository {repository} and the output folder {folder} are inside "
+                    "one another",
+                    code="option-conflict",
+                    hint="Choose another --out. The repository gets a copy of the package.",
                 )
 
     def _require_replaceable(self) -> None:
@@ -201,6 +215,7 @@ class Staging:
         if not self._overwrite:
             raise UsageError(
                 f"the output folder {self.out} isn't empty: {why or 'it holds an output of ours'}",
+                code="output-in-the-way",
                 hint="Choose another --out; --overwrite replaces only what modelyard made."
                 if why
                 else "Choose another --out, or pass --overwrite to replace it.",
@@ -208,8 +223,9 @@ class Staging:
         if why:
             raise UsageError(
                 f"the output folder {self.out} can't be replaced: {why}",
-                hint="--overwrite replaces what modelyard made, as it made it. Move what is yours "
-                "away, or choose another --out.",
+                code="output-in-the-way",
+                hint="--overwrite replaces only what Modelyard made and nobody changed. Move "
+                "your own files away, or choose another --out.",
             )
 
     def _not_replaceable(self) -> str:
@@ -220,12 +236,12 @@ class Staging:
             reasons.append(f"modelyard didn't make it; it holds {output_guard.listed(names)}")
         elif found := output_guard.strange(self.out):
             reasons.append(
-                "it holds what modelyard didn't make, or what was changed since: "
+                "it holds files that Modelyard didn't make, or that were changed since: "
                 + output_guard.listed(found)
             )
         used = [what for what, path in self._reads.items() if _holds(self.out, path)]
         if used:
-            reasons.append(f"it holds what this run reads: {', '.join(used)}")
+            reasons.append(f"it holds files that this run reads: {', '.join(used)}")
         if _holds(self.out, Path.cwd()):
             reasons.append("it is the working directory, or holds it")
         return "; ".join(reasons)
@@ -287,7 +303,10 @@ class Staging:
         target.rename(aside)
         found = output_guard.strange(aside)
         if found:
-            raise UsageError(f"{output_guard.listed(found)} came into {target} while this ran")
+            raise UsageError(
+                f"{output_guard.listed(found)} appeared in {target} during this run",
+                code="output-busy",
+            )
 
     def _delete(self, folder: Path) -> None:
         """Deletes what was replaced; what can't be deleted is left, and told of."""
@@ -296,19 +315,21 @@ class Staging:
                 folder.rename(self._gone)
             output_guard.remove(self._gone)
         except OSError as error:
-            self.left = f"what was replaced couldn't be deleted ({_words(error)}): {self._home}"
+            self.left = f"the replaced output couldn't be deleted ({_words(error)}): {self._home}"
 
     def _not_placed(self, why: str) -> UsageError:
         """The error of an output that isn't put in place; what was made is kept beside it."""
         try:
-            where = f"What was made is in {self._move_beside(self.folder, self.out, 2)}."
+            where = f"This run's output is in {self._move_beside(self.folder, self.out, 2)}."
             self._made.clear()
         except OSError as error:
-            where = f"What was made couldn't be kept ({_words(error)})."
+            where = f"This run's output couldn't be kept ({_words(error)})."
         if self._old.exists():
-            where += f" What was there before is in {self._old}: give it its name back."
+            where += f" The earlier output is in {self._old}: give the folder its name back."
         return UsageError(
-            f"{self.out} was not put in place: {why}", hint=f"Nothing was replaced. {where}"
+            f"{self.out} was not put in place: {why}",
+            code="output-in-the-way",
+            hint=f"Nothing was replaced. {where}",
         )
 
     def _move_beside(self, folder: Path, target: Path, number: int = 1) -> Path:
@@ -373,7 +394,9 @@ def resolved(path: Path) -> Path:
     try:
         return path.resolve()
     except (OSError, RuntimeError) as error:
-        raise UsageError(f"{path} can't be found: {error}", hint="Choose another --out.") from error
+        raise UsageError(
+            f"{path} can't be found: {error}", code="file-not-found", hint="Choose another --out."
+        ) from error
 
 
 def _holds(folder: Path, path: Path) -> bool:

@@ -153,9 +153,10 @@ def find_parser(request: Request) -> tuple[Parser, Identity]:
     if (unnamed := bare_python(request.source)) is not None:
         raise unnamed
     raise UsageError(
-        f"{request.source} is of no format that can be read",
+        f"Modelyard can't read the format of {request.source}",
+        code="unknown-format",
         hint=_folder_hint(Path(request.source))
-        or f"Formats that can be read: {', '.join(plugins.working('parsers'))}.",
+        or f"Formats: {', '.join(plugins.working('parsers'))}.",
     )
 
 
@@ -202,6 +203,7 @@ def sizes_of(request: Request, symbols: tuple[str, ...]) -> Mapping[str, int]:
     if unknown:
         raise UsageError(
             f"--dim {', '.join(unknown)}: the model has no such free dimension",
+            code="interface-mismatch",
             hint=f"It has: {', '.join(symbols) or 'none'}.",
         )
     return request.dims

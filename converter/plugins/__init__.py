@@ -143,6 +143,7 @@ def load(kind: str, name: str) -> Any:
     if name not in found:
         raise UsageError(
             f"there is no {spoken(kind)} {name!r}",
+            code="unknown-name",
             hint=f"There are: {', '.join(found) or 'none'}.",
         )
     entry = found[name]
@@ -154,7 +155,8 @@ def load(kind: str, name: str) -> Any:
         made = set_aside(kind, entry, error)
         raise DependencyError(
             f"the {spoken(kind)} {name!r} of {made.package} can't be loaded: {made.error}",
-            hint=f"Mend it, or uninstall it: pip uninstall {made.package}",
+            code="plugin-broken",
+            hint=f"Repair it, or uninstall it: pip uninstall {made.package}",
         ) from error
 
 
@@ -169,7 +171,10 @@ def _made(kind: str, entry: EntryPoint) -> Any:
         name = entry.name
         raise DependencyError(
             f"the {spoken(kind)} {name!r} needs the package {error.name or error}",
-            hint=install_line(name) if name in extras() else "See what is there: modelyard doctor",
+            code="package-missing",
+            hint=install_line(name)
+            if name in extras()
+            else "modelyard doctor shows what is installed.",
         ) from error
     except AttributeError as error:  # of a package that another has left half of
         from converter.plugins.extras import damaged

@@ -110,9 +110,10 @@ def damaged(error: Exception) -> DependencyError | None:
         name = canonical(needed.name)
         if name.removesuffix("-gpu").replace("-", "_") == module:
             return DependencyError(
-                f"{needed.name} isn't there, or is damaged: {error}",
-                hint=f"{pip_line(['--force-reinstall', '--no-deps', in_range(name)])}\n"
-                "What is wrong: modelyard doctor",
+                f"{needed.name} is missing or damaged: {error}",
+                code="package-missing",
+                hint=f"{pip_line(['--force-reinstall', '--no-deps', in_range(name)])}\nmodelyard "
+                "doctor shows what is wrong.",
             )
     return None
 

@@ -136,7 +136,9 @@ def _values(session: OrtSession, sample: Sample) -> dict[str, Array]:
     try:
         return session.run(sample.feeds)
     except ModelError as error:
-        raise ModelError(f"running sample {sample.name}: {error.message}") from error
+        raise ModelError(
+            f"running sample {sample.name}: {error.message}", code="runtime-failed"
+        ) from error
 
 
 def _held(value: onnx_ir.Value, values: Mapping[str, Array]) -> Array:

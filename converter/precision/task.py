@@ -329,8 +329,9 @@ class Task:
             if not names:
                 raise UsageError(
                     f"--keep-float {pattern} names no node of the model",
-                    hint="Patterns are compared with operators, which modelyard inspect shows, and "
-                    "node names, which modelyard sensitivity does.",
+                    code="unknown-name",
+                    hint="A pattern is compared with the operators that modelyard inspect "
+                    "lists, and with the node names that modelyard sensitivity lists.",
                 )
             found |= names
         return frozenset(found)

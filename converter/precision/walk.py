@@ -35,7 +35,7 @@ def enough(model: Model, samples: Samples) -> list[Feeds]:
     """The inputs of as many samples as :data:`MEMORY` and :data:`MOST` allow, evenly picked."""
     first = next(iter(samples), None)
     if first is None:
-        raise UsageError("there are no samples")
+        raise UsageError("there are no samples", code="samples-missing")
     walk, peak = Walk(model, [first.feeds]), 1
     for layer in layers(model.graph.graph):
         assert layer.node.inputs[0] is not None

@@ -109,7 +109,7 @@ def _put_embedding(model: Model, known: Embedding) -> Embedding:
     if known.pool == "none" and not known.normalize:
         return known
     if value.shape is None:
-        raise refused(f"how many axes {known.output} has isn't known")
+        raise refused(f"the number of axes of {known.output} isn't known")
     mask = next((v for v in model.graph.graph.inputs if v.name == known.mask), None)
     b = behind(model, value)
     fused: list[str] = []
@@ -245,7 +245,7 @@ class _Boxes:
             factor = b.op("Reshape", self._columns(rest, 0, 1), flat)
             rest = self._columns(rest, 1)
             if known.activation == "softmax":
-                raise refused("softmax of an objectness is 1")
+                raise refused("a softmax of one objectness is always 1")
             factor = activated(b, factor, known.activation) if known.activation else factor
         rest = activated(b, rest, known.activation) if known.activation else rest
         rest = self._columns(rest, 0, -1) if known.background else rest
@@ -282,7 +282,7 @@ class _Boxes:
         """Width, height, width, height of the model's picture, float32."""
         height, width = self.size
         if height is None or width is None:
-            raise refused("boxes are shares of the model's picture, whose size is free")
+            raise refused("the boxes are relative to the model's picture, whose size is free")
         return np.array([width, height] * 2, np.float32)
 
     def _twice(self, pair: Value) -> Value:
@@ -296,7 +296,7 @@ class _Boxes:
             above = b.op("GreaterOrEqual", score, np.array(known.threshold, np.float32))
             return b.squeeze(b.op("NonZero", above), [0])
         if not count:
-            raise refused("how many classes boxes have isn't known: give their labels")
+            raise refused("the number of classes isn't known: give the labels of the boxes")
         own = b.op("Equal", b.unsqueeze(index, [0]), np.arange(count, dtype=np.int64)[:, None])
         by_class = b.op("Where", own, b.unsqueeze(score, [0]), LEAST)
         below = np.nextafter(np.array(known.threshold, np.float32), np.array(-np.inf, np.float32))

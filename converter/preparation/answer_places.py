@@ -61,7 +61,7 @@ def put_masks(model: Model, known: Masks, placed: Placed | None, size: Size) -> 
 def _nearest(b: Builder, x: Value, placed: Placed, size: Size, axis: int) -> Value:
     """Which of an output's rows (``axis`` 0) or columns each of the picture's is."""
     if size[axis] is None:
-        raise refused("masks are of the model's picture, whose size is free")
+        raise refused("the masks are relative to the model's picture, whose size is free")
     place = np.array(axis, np.int64)
     count = b.op("Gather", placed.size, place)
     steps = b.op("Gather", b.op("Shape", x), np.array(axis + 1, np.int64))
@@ -107,7 +107,7 @@ def put_keypoints(model: Model, known: Keypoints, placed: Placed | None, size: S
     points = b.op("Gather", x, np.array(first, np.int64), axis=-1)
     if known.relative:
         if None in size:
-            raise refused("points are shares of the model's picture, whose size is free")
+            raise refused("the points are relative to the model's picture, whose size is free")
         points = b.op("Mul", points, np.array(size[::-1], np.float32))
     across = np.array([1, 0], np.int64)  # of height and width: width and height
     if placed is not None and placed.offset is not None:

@@ -99,7 +99,7 @@ def flow_of(
             part is of no step; all problems are listed.
     """
     steps: list[FlowStep] = []
-    problems: list[str] = [] if isinstance(written, list) else ["it is no list of steps"]
+    problems: list[str] = [] if isinstance(written, list) else ["it isn't a list of steps"]
     later = list(map(_called, written)) if isinstance(written, list) else []
     for number, item in enumerate(written if isinstance(written, list) else ()):
         place = place_of(number, places)
@@ -114,9 +114,11 @@ def flow_of(
         problems += (f"{place}: {text}" for text in _wrong(step, steps, parts, later[number:]))
         steps.append(step)
     idle = set(parts) - {step.part for step in steps} if not problems else ()
-    problems += (f"the part {name} is of no step" for name in sorted(idle))
+    problems += (f"no step has the part {name}" for name in sorted(idle))
     if problems:
-        raise UsageError(f"{where} has a flow that isn't right", details=problems)
+        raise UsageError(
+            f"{where} has a flow that isn't right", code="recipe-parts", details=problems
+        )
     return tuple(steps)
 
 
@@ -156,7 +158,7 @@ def _wrong(
                      + ", and stands without each" * bool(step.each))  # fmt: skip
     for name in step.when:
         if name not in known:
-            found.append(f"when names {name}, which is no earlier step")
+            found.append(f"when names {name}, which isn't an earlier step")
         elif known[name].each not in ("", step.each):
             found.append(f"when names {name}, which is done for each of {known[name].each}")
     return found

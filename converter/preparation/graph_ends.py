@@ -61,5 +61,6 @@ def refused(why: str) -> UsageError:
     """What operators can't do."""
     return UsageError(
         f"--prepare graph: {why}",
-        hint="Leave --prepare graph out: stages outside of the graph do it.",
+        code="prepare-graph",
+        hint="Leave --prepare graph out. Then files are prepared outside of the graph.",
     )

@@ -75,7 +75,9 @@ class Joins:
             for text in self._wrong(step)
         ]
         if problems:
-            raise UsageError("the flow joins parts that don't fit", details=problems)
+            raise UsageError(
+                "the flow joins parts that don't fit", code="recipe-parts", details=problems
+            )
 
     def _ends(self, part: str) -> Ends:
         return self._known.get(part, Ends())
@@ -87,7 +89,10 @@ class Joins:
             return
         of_arrays = all(other.takes for other in self._steps[1:])
         if takes is not None and not takes and not of_arrays:
-            yield f"nothing says how a file becomes the input of {step.part}: write its prepare"
+            yield (
+                f"there is no description of how a file becomes the input of {step.part}: "
+                "write its prepare"
+            )
             return
         if step.each:
             owner, _, key = step.each.partition(".")

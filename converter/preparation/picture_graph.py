@@ -60,13 +60,13 @@ def require_expressible(picture: Picture) -> None:
     if picture.interpolation not in (*_MODES, "nearest"):
         problem = f"ONNX's Resize has no filter {picture.interpolation}"
     elif picture.color in ("rgba", "bgra") and picture.interpolation != "nearest":
-        problem = "Pillow resizes what is transparent by how much it is, and Resize doesn't"
+        problem = "Pillow weighs pixels by their transparency when it resizes, and Resize doesn't"
     elif (sizes[0] is None) != (sizes[1] is None):
         problem = "the model's picture has a free height or width, and not both"
     elif picture.fill is None and _is_cut(picture):
         before = picture.resize
         if not picture.crop:
-            problem = "what is larger than the model's picture after resizing isn't cut"
+            problem = "a picture that is larger than the model's after resizing isn't cropped"
         elif isinstance(before, tuple) and any(b < (s or 0) for b, s in zip(before, sizes)):  # noqa: B905
             problem = "the picture is smaller than the model's after resizing"
     elif picture.fill is not None and sizes[0] is None:
@@ -74,7 +74,8 @@ def require_expressible(picture: Picture) -> None:
     if problem:
         raise UsageError(
             f"--prepare graph: {problem}",
-            hint="Leave --prepare graph out: stages outside of the graph do it.",
+            code="prepare-graph",
+            hint="Leave --prepare graph out. Then files are prepared outside of the graph.",
         )
 
 

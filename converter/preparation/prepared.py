@@ -29,9 +29,11 @@ def told() -> Iterator[None]:
     try:
         yield
     except StageError as error:
-        raise UsageError(str(error), hint=error.hint) from error
+        raise UsageError(str(error), code="file-not-prepared", hint=error.hint) from error
     except MissingPackage as error:
-        raise DependencyError(str(error), hint=f"pip install {error.name}") from error
+        raise DependencyError(
+            str(error), code="package-missing", hint=f"pip install {error.name}"
+        ) from error
 
 
 def stages_of(declared: Mapping[str, Any], folder: Path = Path()) -> Stages:

@@ -39,7 +39,9 @@ def put_spectrum(model: Model, sound: Sound, spec: TensorSpec) -> None:
     assert known is not None
     if sound.length is None:
         raise UsageError(
-            "--prepare graph: a spectrum in the graph is of windows, and these have no length",
+            "--prepare graph: a spectrum in the graph needs windows of a fixed length, and "
+            "these have none",
+            code="prepare-graph",
             hint="Declare it: prepare: {kind: sound, length: SAMPLES, ...}.",
         )
     value = next(item for item in model.graph.graph.inputs if item.name == spec.name)

@@ -109,7 +109,7 @@ class Stages:
         asked = content_type.partition(";")[0].strip().lower()
         most = self._limits.get("bytes")
         if most is not None and len(body) > most:
-            raise StageError(f"{len(body):,} bytes came, and at most {most:,} are taken", "", 413)
+            raise StageError(f"the request has {len(body):,} bytes; the limit is {most:,}", "", 413)
         if not asked and (pair := self._untold_pair(body)):
             return pair
         if asked.startswith("multipart/"):
@@ -129,7 +129,7 @@ class Stages:
             return []
         most = self._limits.get("files", len(several))
         if len(several) > most:
-            raise StageError(f"{len(several)} texts came, and at most {most} are taken", "", 413)
+            raise StageError(f"the request has {len(several)} texts; the limit is {most}", "", 413)
         named = [f"text {number}" for number in range(1, len(several) + 1)]
         return [text_item(one, name) for one, name in zip(several, named, strict=True)]
 
@@ -163,7 +163,9 @@ class Stages:
             kind = known.get_content_type() if "content-type" in known else ""
             coded = str(known.get("content-transfer-encoding", "binary")).lower()
             if coded not in ("binary", "8bit", "7bit"):
-                raise StageError(f"{name} is sent as {coded}: send its own bytes", "", 415)
+                raise StageError(
+                    f"{name} has the encoding {coded}: send its bytes as they are", "", 415
+                )
             yield self._item(data, kind, name)
 
     def _item(self, data: bytes, content_type: str, name: str) -> Item:
@@ -172,7 +174,7 @@ class Stages:
             kind = self.kinds[0] if self.kinds else None
         if kind is None:
             kinds = " or ".join(self.kinds) or "arrays in JSON"
-            raise StageError(f"{name} is {content_type}, and the model takes {kinds}", "", 415)
+            raise StageError(f"{name} is {content_type}, but the model takes {kinds}", "", 415)
         if not data:
             raise StageError(f"{name} is empty")
         if kind not in ("text", "row"):
@@ -180,7 +182,7 @@ class Stages:
         try:
             return Item(kind, data.decode("utf-8-sig"), name)
         except UnicodeDecodeError as error:
-            raise StageError(f"{name} is no text in UTF-8: {error}") from error
+            raise StageError(f"{name} isn't text in UTF-8: {error}") from error
 
     def prepare(self, item: Item) -> tuple[Arrays, Seen]:
         """A file as the model's inputs.
@@ -199,7 +201,7 @@ class Stages:
                 break
         else:
             kinds = " or ".join(self.kinds) or "arrays"
-            raise StageError(f"the model takes {kinds}, and a {item.kind} came")
+            raise StageError(f"the model takes {kinds}, not a {item.kind}")
         for known in self.declared["prepare"]:
             if known["kind"] in ("constant", "state"):
                 feeds[known["input"]] = np.full(known["shape"], known["value"], known["dtype"])
@@ -289,7 +291,7 @@ class Stages:
         most = self._limits.get("letters")
         count = len(item.data) + len(item.pair or "")
         if most is not None and count > most:
-            raise StageError(f"{count:,} letters came, and at most {most:,} are taken", "", 413)
+            raise StageError(f"the text has {count:,} letters; the limit is {most:,}", "", 413)
         if known["file"] not in self._tokenizers:
             self._tokenizers[known["file"]] = tokenizer_of(known, self._folder)
         made = self._tokenizers[known["file"]].encode(item.data, item.pair)
@@ -305,7 +307,7 @@ class Stages:
 
     def _step(self, known: Known, item: Item) -> tuple[Arrays, Seen]:
         if item.pair is not None:
-            raise StageError(f"{known['step']} takes one text, and two came")
+            raise StageError(f"{known['step']} takes one text, and the request has two")
         data = item.data.read_bytes() if isinstance(item.data, Path) else item.data
         if item.kind in ("text", "row") and isinstance(data, bytes):
             data = data.decode("utf-8-sig")

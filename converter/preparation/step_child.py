@@ -72,7 +72,9 @@ class Called:
         try:
             return {"answer": json.dumps(made)}
         except (TypeError, ValueError) as error:
-            raise StageError(f"{known['step']} gives what JSON lacks: {error}", "", 500) from error
+            raise StageError(
+                f"{known['step']} returns a value that JSON doesn't have: {error}", "", 500
+            ) from error
 
 
 def _array(known: Mapping[str, Any], name: Any, value: Any) -> Array:
@@ -80,7 +82,7 @@ def _array(known: Mapping[str, Any], name: Any, value: Any) -> Array:
     if array.dtype.kind == "O" and all(isinstance(item, str) for item in array.flat):
         return array.astype(np.str_)
     if array.dtype.hasobject:
-        raise StageError(f"{known['step']} gives {name} as what is no array", "", 500)
+        raise StageError(f"{known['step']} returns {name}, which isn't an array", "", 500)
     return array
 
 

@@ -41,7 +41,11 @@ def require_written(prepare: Sequence[Any], answer: Sequence[Any]) -> None:
     """
     problems = [*_problems("prepare", prepare, PREPARE), *_problems("answer", answer, ANSWER)]
     if problems:
-        raise UsageError("what is prepared and answered isn't right", details=problems)
+        raise UsageError(
+            "the declaration of preparation and answers isn't right",
+            code="preparation",
+            details=problems,
+        )
 
 
 def with_code(written: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -62,11 +66,14 @@ def _with_code(item: Mapping[str, Any]) -> dict[str, Any]:
     try:
         code = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"step: {item['step']} can't be read: {error}") from error
+        raise UsageError(
+            f"step: {item['step']} can't be read: {error}", code="preparation"
+        ) from error
     if scrub(code) != code:
         raise UsageError(
-            f"step: {path.name} names a path of this machine, and goes along with the output",
-            hint="Have it read nothing but what it is given.",
+            f"step: {path.name} contains a path of this machine, and would be part of the output",
+            code="preparation",
+            hint="The function may only read what it is given.",
         )
     return {**item, "step": f"{path.name}:{function}", "code": code}
 
@@ -109,9 +116,10 @@ def require_declared(declared: Declaration | None) -> Declaration:
     fixed = ("constant", "state")
     if declared is None or not any(item.kind not in fixed for item in declared.prepare):
         raise UsageError(
-            "--prepare server: nothing says how files become the model's inputs",
-            hint="Write it under prepare: in a recipe, or give --image-size, --image-mean and "
-            "--image-std, or samples of the kind that users send.",
+            "--prepare server: there is no description of how files become the model's inputs",
+            code="preparation",
+            hint="Write it under prepare: in a recipe, give --image-size, --image-mean and "
+            "--image-std, or give samples of the kind that users send.",
         )
     return declared
 
@@ -169,7 +177,11 @@ def filled(
             and _plain(base[key]) != _plain(value)
         )
     if problems:
-        raise UsageError("what is prepared and answered isn't right", details=problems)
+        raise UsageError(
+            "the declaration of preparation and answers isn't right",
+            code="preparation",
+            details=problems,
+        )
     return tuple(made), notes
 
 

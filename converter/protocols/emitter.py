@@ -125,7 +125,9 @@ class Emitter(ABC):
         if precision not in self.precisions:
             has = f"it has {', '.join(self.precisions)}", "Ask for one of those."
             why, hint = self.lacks.get(precision, has)
-            raise UsageError(f"{self.name} has no {precision}: {why}", hint=hint)
+            raise UsageError(
+                f"{self.name} has no {precision}: {why}", code="precision-unavailable", hint=hint
+            )
 
     def int8(self, request: Request) -> Scheme | None:
         """Its int8 for a request: :attr:`scheme`, where no option chooses another."""
@@ -209,7 +211,7 @@ class Emitter(ABC):
     def alone(self, artifact: Artifact, request: Request) -> Alone | str:
         """The artifact in a process that holds its runtime and nothing else, where memory and time
         by operator are measured; or why that can't be."""
-        return f"nothing here runs {self.name} in a process of its own and tells what it costs"
+        return f"Modelyard can't measure the costs of {self.name} in a process of its own"
 
     def legalizing(self, model: Model, request: Request, seen: Any = None) -> LegalizingPass | None:
         """What writes the model in operators that this target has, in ONNX, where something does.

@@ -278,7 +278,7 @@ class Environment:
     dependencies: bool = True
     constraints: str = ""
     programs: Mapping[str, str] = field(default_factory=dict)
-    hint: str = "It needs a network once; what was set up works with --offline."
+    hint: str = "It needs a network once. After that it works with --offline."
 
 
 @dataclass(frozen=True)

@@ -459,8 +459,8 @@ def checked_on(samples: SamplesReport | None, framework: str) -> str:
     count = f"{samples.count} sample{'s' * (samples.count != 1)}"
     if samples.random:
         return (
-            f"Checked on random inputs only ({samples.origin}){against}. "
-            "This says nothing of accuracy on real data: give --samples."
+            f"Checked on random inputs only ({samples.origin}){against}. Accuracy on real "
+            "data wasn't measured: give --samples."
         )
     labelled = "labelled" if samples.labelled else "unlabelled"
     return f"Checked on {count} ({samples.origin}, {labelled}){against}."

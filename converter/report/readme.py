@@ -49,8 +49,8 @@ def _lines(report: Report, folder: Path) -> Iterator[str]:
     tests = sorted(path.parent.relative_to(folder).as_posix() for path in folder.rglob(_TEST))
     if tests:
         yield ""
-        yield "What is to be run is a package: its README says how it is started and asked, and one"
-        yield "command compares it, where it runs, with what the source gave:"
+        yield "To run the model, take a package. Its README says how to start it and how to ask it."
+        yield "One command compares its answers, where it runs, with the source's outputs:"
         yield "```"
         yield from (f"python {place}/{_TEST}" for place in tests)
         yield "```"

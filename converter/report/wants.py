@@ -112,9 +112,11 @@ def read_want(text: str) -> list[Term]:
         if found is None or found[1] not in FIGURES:
             nearest = get_close_matches(part, FIGURES, 1)
             raise UsageError(
-                f"--want {text!r}: {part!r} is no limit",
+                f"--want {text!r}: {part!r} isn't a limit",
+                code="option-value",
                 hint=(f"Did you mean {nearest[0]}? " if nearest else "")
-                + f"Write p95<20ms or size<10MB; figures are: {', '.join(FIGURES)}.",
+                + "Write a limit as p95<20ms or size<10MB. The figures are: "
+                f"{', '.join(FIGURES)}.",
             )
         name, sign, limit = found.groups()
         if sign == "=":
@@ -122,9 +124,11 @@ def read_want(text: str) -> list[Term]:
         try:
             terms.append(Term(name, sign or "", FIGURES[name].read(limit) if limit else None))
         except ValueError as error:
-            raise UsageError(f"--want {text!r}: {error}") from None
+            raise UsageError(f"--want {text!r}: {error}", code="option-value") from None
     if not terms:
-        raise UsageError("--want is empty", hint='Write --want "p95<20ms size<10MB".')
+        raise UsageError(
+            "--want is empty", code="option-value", hint='Write --want "p95<20ms size<10MB".'
+        )
     return sorted(terms, key=lambda term: term.limit is not None)
 
 

@@ -58,7 +58,7 @@ class Alone:
         except (ModelError, MachineError, UsageError) as error:
             return Footprint(why=error.message)
         if not found["phases"]:
-            return Footprint(why="this system doesn't tell what is resident (Linux does)")
+            return Footprint(why="this system doesn't show resident memory (Linux does)")
         phases = tuple(Phase(**phase) for phase in found["phases"])
         return Footprint(phases, found["arena"], self.arena)
 
@@ -121,7 +121,7 @@ def in_onnxruntime(
         What to run; or, on a GPU, why memory isn't measured there.
     """
     if any(name != "cpu" for name in providers):
-        return "measured on the CPU alone: leave --provider out"
+        return "this is measured on the CPU only: leave --provider out"
     backend = "onnx.child.costs:OnnxRuntimeBackend"
     framework = Framework("onnxruntime", backend, "", needs=("onnxruntime",), own=())
     settings = {"threads": threads, "without": list(without)}

@@ -184,16 +184,20 @@ class Child:
     def _died(self) -> MachineError:
         """What to say of a child that answers no more; ends what is left of it."""
         if self._log.closed:
-            return MachineError(f"{self.what} was ended")
+            return MachineError(f"{self.what} was ended", code="process-ended")
         silent = not self._wait(LEAVE_SECONDS)
         code = self._end()
         tail = self.log_tail(15)
         if silent:
-            return MachineError(f"{self.what} closed its pipe and went on", details=tail)
+            return MachineError(
+                f"{self.what} closed its pipe, but didn't end", code="process-ended", details=tail
+            )
         how = (
             f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
         )
-        return MachineError(f"{self.what} {how}", details=tail, hint=_KILLED.get(-code, ""))
+        return MachineError(
+            f"{self.what} {how}", code="process-ended", details=tail, hint=_KILLED.get(-code, "")
+        )
 
     def _has_ended(self) -> bool:
         """Whether it has; its number stays taken until :meth:`_end`, for its group."""

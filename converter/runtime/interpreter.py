@@ -121,6 +121,7 @@ class Interpreter:
             raise DependencyError(
                 f"{doing} needs {', '.join(missing)}"
                 + (f" in {self.path}{_not_along(missing, self.python)}" if self.foreign else ""),
+                code="package-missing",
                 hint=self.install_line(missing, extra),
             )
         if self.foreign:
@@ -246,6 +247,7 @@ def _executable(path: str) -> str:
         there = "it isn't a program that can be run" if given.exists() else "no such program"
         raise UsageError(
             f"--python {path}: {there}",
+            code="python-unusable",
             hint="Name the Python that has the framework, as in --python ~/venv/bin/python.",
         )
     return str(Path(found).absolute())
@@ -257,8 +259,9 @@ def _examined(path: str, executable: str) -> tuple[Interpreter, list[str]]:
     numbers, prefix, folders, packages, abi = told
     if tuple(numbers) < OLDEST:
         raise UsageError(
-            f"--python {path}: it is Python {'.'.join(map(str, numbers))}; the oldest that "
-            f"works is {'.'.join(map(str, OLDEST))}"
+            f"--python {path}: it is Python {'.'.join(map(str, numbers))}; Modelyard needs "
+            f"{'.'.join(map(str, OLDEST))} or newer",
+            code="python-unusable",
         )
     version = (numbers[0], numbers[1], numbers[2])
     along: dict[str, str] = {}
@@ -283,16 +286,20 @@ def _ask(path: str, executable: str) -> Any:
         )
     except subprocess.TimeoutExpired:
         raise UsageError(
-            f"--python {path}: it didn't answer within {STARTUP_SECONDS} s, so it isn't a Python "
-            "that runs"
+            f"--python {path}: it didn't answer within {STARTUP_SECONDS} s, so it isn't a "
+            "working Python",
+            code="python-unusable",
         ) from None
     except OSError as error:
-        raise UsageError(f"--python {path}: it can't be run: {error.strerror}") from error
+        raise UsageError(
+            f"--python {path}: it can't be run: {error.strerror}", code="python-unusable"
+        ) from error
     lines = [line for line in answer.stdout.splitlines() if line.startswith(_MARK)]
     if not lines:
         raise UsageError(
-            f"--python {path}: it isn't a Python that runs: it ended with code "
-            f"{answer.returncode} and said",
+            f"--python {path}: it isn't a working Python: it ended with code "
+            f"{answer.returncode} and printed",
+            code="python-unusable",
             details=_last_lines(answer.stderr) or ["nothing"],
         )
     return json.loads(lines[-1].removeprefix(_MARK))

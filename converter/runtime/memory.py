@@ -105,7 +105,7 @@ def size(text: str) -> int:
     """The bytes of ``8G``, ``1.5 GB``, ``500m``; units are powers of 1024. Raises ValueError."""
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?\s*", text, re.IGNORECASE)
     if found is None or not (count := int(float(found[1]) * _UNITS[found[2].upper()])):
-        raise ValueError(f"{text!r} is no size: 8G, 500M, or a number of bytes")
+        raise ValueError(f"{text!r} isn't a size: write 8G, 500M, or a number of bytes")
     return count
 
 

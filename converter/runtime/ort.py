@@ -93,6 +93,8 @@ onnxruntime.set_default_logger_severity(4)  # its messages reach the user throug
 class RefusedModel(ModelError):
     """ONNX Runtime doesn't load a model; its words are in the message."""
 
+    code = "runtime-failed"
+
 
 class OrtSession:
     """A model in ONNX Runtime.
@@ -228,9 +230,10 @@ class OrtSession:
         missing = [name for name in self._asked if PROVIDERS[name] not in running]
         if missing:
             raise DependencyError(
-                f"ONNX Runtime did not start the provider {', '.join(missing)}; "
-                f"it would run on {', '.join(running)}",
-                hint="See `modelyard doctor` for what this machine has.",
+                f"ONNX Runtime did not start the provider {', '.join(missing)} and would run "
+                f"on {', '.join(running)}",
+                code="device-missing",
+                hint="`modelyard doctor` shows what this machine has.",
             )
 
     def run(self, feeds: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, np.ndarray[Any, Any]]:
@@ -408,10 +411,14 @@ def _outline_of(model: Path) -> onnx.ModelProto:
         outline = read_outline(model)
         same = is_read_so(model, outline)
     except DecodeError as error:
-        raise ModelError(f"{model.name} can't be read: {one_line(error)}") from error
+        raise ModelError(
+            f"{model.name} can't be read: {one_line(error)}", code="model-damaged"
+        ) from error
     give_back()
     if not same:
-        raise ModelError(f"{model.name} isn't read as it was written")
+        raise ModelError(
+            f"{model.name} was read back differently than it was written", code="model-damaged"
+        )
     return outline
 
 
@@ -532,7 +539,9 @@ def optimized(model: Path, made: Path) -> None:
     try:
         onnxruntime.InferenceSession(str(model), options, providers=[PROVIDERS["cpu"]])
     except Exception as error:  # its own exception classes share no public base
-        raise ModelError(f"ONNX Runtime refuses the model: {clean_message(error)}") from error
+        raise ModelError(
+            f"ONNX Runtime refuses the model: {clean_message(error)}", code="runtime-failed"
+        ) from error
 
 
 def require_providers(providers: Sequence[str]) -> None:
@@ -564,9 +573,11 @@ def _failed(error: Exception) -> ModelyardError:
     said = clean_message(error)
     if ort_gpu.is_out_of_memory(said):
         return MachineError(
-            f"ONNX Runtime ran out of memory: {said}", hint="Use a smaller batch or fewer callers."
+            f"ONNX Runtime ran out of memory: {said}",
+            code="out-of-memory",
+            hint="Use a smaller batch or fewer callers.",
         )
-    return ModelError(f"ONNX Runtime failed: {said}")
+    return ModelError(f"ONNX Runtime failed: {said}", code="runtime-failed")
 
 
 def _array(value: onnxruntime.OrtValue) -> np.ndarray[Any, Any]:
@@ -597,6 +608,7 @@ def _provider_names(providers: Sequence[str]) -> list[str]:
     if unknown:
         raise DependencyError(
             f"unknown execution provider {', '.join(unknown)}",
+            code="device-missing",
             hint=f"There are: {', '.join(PROVIDERS)}.",
         )
     return ort_gpu.with_fallbacks([PROVIDERS[name] for name in providers])
@@ -619,7 +631,11 @@ def _weights_folder(model: onnx_ir.Model) -> str | None:
         if isinstance(value.const_value, onnx_ir.ExternalTensor)
     }
     if len(folders) > 1:
-        raise ModelError("the model's weights lie in several folders", details=sorted(folders))
+        raise ModelError(
+            "the model's weights are in several folders",
+            code="model-too-large",
+            details=sorted(folders),
+        )
     return folders.pop() if folders else None
 
 

@@ -24,6 +24,7 @@ def require_extensions() -> None:
     if importlib.util.find_spec("onnxruntime_extensions") is None:
         raise DependencyError(
             "the file needs onnxruntime-extensions, which isn't installed",
+            code="package-missing",
             hint="pip install 'modelyard[extensions]'",
         )
 

@@ -139,14 +139,16 @@ def open_session(
             raise
         if is_out_of_memory(str(error)):
             raise MachineError(
-                f"the model doesn't fit into the GPU's memory: {one_line(error)}"
+                f"the model doesn't fit into the GPU's memory: {one_line(error)}",
+                code="out-of-memory",
             ) from error
         onnxruntime.InferenceSession(model, onnxruntime.SessionOptions(), providers=[CPU])
         gpus = ", ".join(short(name) for name in providers if name != CPU)
         raise DependencyError(
             f"ONNX Runtime did not start {gpus}",
+            code="device-missing",
             details=[one_line(line) for line in str(error).splitlines() if line.strip()],
-            hint="See `modelyard doctor` for what this machine has.",
+            hint="`modelyard doctor` shows what this machine has.",
         ) from error
 
 

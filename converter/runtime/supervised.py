@@ -126,7 +126,7 @@ def supervised(
     try:
         room = memory.Memory.here()
     except ValueError as error:
-        end_with(UsageError(f"{memory.VARIABLE}: {error}"))
+        end_with(UsageError(f"{memory.VARIABLE}: {error}", code="option-value"))
     note = _Note()
     signals = {signal.SIGCHLD, signal.SIGALRM, signal.SIGTERM}
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # nohup, or in the background
@@ -215,7 +215,11 @@ class _Supervisor:
             hint = "The system may have run out of memory."
         else:
             sys.exit(128 + number)
-        self._end_with(MachineError(f"{self._doing()}: killed by {number.name}", hint=hint))
+        self._end_with(
+            MachineError(
+                f"{self._doing()}: killed by {number.name}", code="process-ended", hint=hint
+            )
+        )
 
     def _pass_on(self, number: int) -> None:
         """Tells the child; Ctrl-C on a terminal has told it already, and it hears the first."""
@@ -260,7 +264,9 @@ class _Supervisor:
     def _give_up(self, why: str, hint: str, doing: str = "") -> NoReturn:
         doing = doing or self._doing()
         self._end_family()
-        self._end_with(MachineError(f"{doing}: ended, since {why}", hint=hint))
+        self._end_with(
+            MachineError(f"{doing}: ended, because {why}", code="process-ended", hint=hint)
+        )
 
     def _doing(self) -> str:
         return self._note.doing() or "working"

@@ -137,7 +137,7 @@ class Worker:
     ) -> None:
         self.warnings: list[str] = []
         if older := interpreter.outdated(framework.extra):
-            self.warnings.append(f"OLDER THAN WHAT IS TESTED: {', '.join(older)}")
+            self.warnings.append(f"OLDER THAN THE TESTED VERSIONS: {', '.join(older)}")
         self._framework, self._source, self._trusting = framework, source, trusting
         self._exporter = exporter
         self.interpreter, self.progress = interpreter, progress
@@ -171,7 +171,7 @@ class Worker:
             InternalError: A bug of ours in it.
         """
         if self._handed_on:
-            raise MachineError("the process was ended")
+            raise MachineError("the process was ended", code="process-ended")
         try:
             answer = self._child.call(method, **params)
         except ChildError as error:
@@ -193,25 +193,35 @@ class Worker:
             child.close()
 
     def _translated(self, error: ChildError) -> ModelyardError:
-        details = list(error.details)
+        details, code = list(error.details), str(error.fields.get("code", ""))
         if error.kind == "usage":
-            return UsageError(error.message, details=details)
+            return UsageError(error.message, code=code, details=details)
         if error.kind == "dependency":
-            return DependencyError(error.message, details=details, hint=self._install_line(error))
+            return DependencyError(
+                error.message,
+                code="package-missing",
+                details=details,
+                hint=self._install_line(error),
+            )
         if error.kind == "untrusted":
-            return ModelError(error.message, details=details, hint=self._trusting)
+            return ModelError(
+                error.message, code="untrusted-code", details=details, hint=self._trusting
+            )
         if error.kind == "unsupported":
             items = [Unsupported("", self._exporter, reason) for reason in details]
-            return UnsupportedError(error.message, items)
+            return UnsupportedError(error.message, items, code="export-unsupported")
         if error.kind == "source":
             last = map(one_line, error.traceback.splitlines()[-6:])
-            return ModelError(error.message, details=details or list(last))
+            code = code or "model-code-failed"
+            return ModelError(error.message, code=code, details=details or list(last))
         if error.kind == "broken":
             return ModelError(
-                f"{self._source} can't be read: {shortened(error.message)}", hint=AGAIN
+                f"{self._source} can't be read: {shortened(error.message)}",
+                code="model-damaged",
+                hint=AGAIN,
             )
         if error.kind == "machine":
-            return MachineError(f"reading {self._source}: {error.message}")
+            return MachineError(f"reading {self._source}: {error.message}", code="machine")
         return InternalError(
             f"reading {self._source}: {error.message}",
             details=[one_line(line) for line in error.traceback.splitlines()],
@@ -222,11 +232,11 @@ class Worker:
         python, package = self.interpreter, str(error.fields.get("package") or "")
         if not package and (module := error.fields.get("module")):
             return (
-                f"If it is yours, name the folder that {module} lies in: --search-path DIR. Else "
-                f"install the package that it is of into {python.path}."
+                f"If {module} is yours, name its folder: --search-path DIR. Otherwise "
+                f"install the package that contains it into {python.path}."
             )
         if not package:
-            return f"See what is there: modelyard doctor{python.option}"
+            return f"modelyard doctor{python.option} shows what is installed."
         if error.fields.get("broken"):
             return python.install_line(["--force-reinstall", package])
         return python.install_line([package], self._framework.extra)

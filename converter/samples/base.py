@@ -117,8 +117,9 @@ class Samples(ABC):
         if not axes and size not in (1, fixed):
             free = isinstance(fixed, int)  # which --batch dynamic leaves nowhere
             raise UsageError(
-                f"the model's batch is fixed, so that a batch of {size} can't be made",
-                hint="Ask for the batch it has" + ", or convert with --batch dynamic." * free,
+                f"the model's batch is fixed, so a batch of {size} isn't possible",
+                code="batch-fixed",
+                hint="Use the model's own batch" + ", or convert with --batch dynamic." * free,
             )
         alike = self._endless_alike()
         for _ in range(count):
@@ -134,7 +135,7 @@ class Samples(ABC):
                 if found == shapes:
                     yield sample
             if shapes is None:
-                raise UsageError("there are no samples")
+                raise UsageError("there are no samples", code="samples-missing")
 
     def _batch_axes(self) -> dict[str, int]:
         """The axis of the symbolic batch, by the name of each input that has one."""

@@ -111,8 +111,11 @@ def _iterate(found: Any, function: str) -> Any:
     ):
         raise UserError(
             "usage",
-            f"{function}() gave {type(items).__name__}, and has to yield samples one by one",
-            ["a sample is an array, a dict of arrays by input name, or (sample, label)"],
+            f"{function}() returned {type(items).__name__}, but has to yield samples one by one",
+            [
+                "a sample is an array, a dict of arrays with the inputs' names as keys, or "
+                "(sample, label)"
+            ],
         )
     return items
 

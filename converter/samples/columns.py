@@ -84,8 +84,10 @@ def match_columns(
     if problems:
         raise UsageError(
             f"{table.file.name} doesn't fit the model's inputs",
+            code="samples-mismatch",
             details=[*problems[:20], f"its columns: {', '.join(header[:20])}"],
-            hint="Name a column after its input; several for one input as NAME[0], NAME[1]...",
+            hint="Name each column after its input. For several columns of one input, write "
+            "NAME[0], NAME[1]...",
         )
     return parts, unused
 
@@ -111,11 +113,15 @@ def few(names: Sequence[str]) -> str:
 def _line_shape(spec: TensorSpec, sizes: Mapping[str, int]) -> tuple[int, ...]:
     known = {**sizes, BATCH: 1}
     if spec.shape is None:
-        raise UsageError(f"a CSV can't feed {spec.name}: its number of dimensions is unknown")
+        raise UsageError(
+            f"a CSV file can't fill {spec.name}: its number of dimensions is unknown",
+            code="samples-mismatch",
+        )
     if missing := [dim for dim in spec.shape if isinstance(dim, str) and dim not in known]:
         raise UsageError(
-            f"a CSV can't feed {spec.name} {spec.describe()}: {missing[0]} has no size",
-            hint=f"Give it one with --dim {missing[0]}=SIZE.",
+            f"a CSV file can't fill {spec.name} {spec.describe()}: {missing[0]} has no size",
+            code="size-unknown",
+            hint=f"Give the size with --dim {missing[0]}=SIZE.",
         )
     return spec.sized(known)
 

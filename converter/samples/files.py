@@ -81,8 +81,10 @@ class ArraySamples(Samples):
             self.label_names = label_names = classes_of(file.name for file in files)
         if by_file and not folder:
             raise UsageError(
-                f"--labels {Path(labels or '').name} is for a folder of files",
-                hint="Keep the labels of one .npz in it, under the key that --labels names.",
+                f"--labels {Path(labels or '').name} only works with a folder of files",
+                code="labels",
+                hint="Store the labels of an .npz file inside of it, under the key that "
+                "--labels names.",
             )
         key = "none" if by_file else labels
         found = labels_of_files([f.name for f in files], labels if by_file else None, label_names)
@@ -185,7 +187,9 @@ def _limited(files: Sequence[_Fitted], limit: int | None) -> int:
 def some_left(good: list[SampleFile], skipped: Sequence[str]) -> list[SampleFile]:
     """What ``--skip-bad`` leaves; raises UsageError where that is nothing."""
     if not good:
-        raise UsageError("none of the samples can be read", details=list(skipped[:10]))
+        raise UsageError(
+            "none of the samples can be read", code="file-unreadable", details=list(skipped[:10])
+        )
     return good
 
 
@@ -216,5 +220,8 @@ def readable(
 def limit_samples(limit: int, step: int) -> int:
     """How many samples of ``step`` rows a limit of so many rows leaves; raises UsageError."""
     if limit < step:
-        raise UsageError(f"--samples-limit {limit} is less than the model's fixed batch of {step}")
+        raise UsageError(
+            f"--samples-limit {limit} is less than the model's fixed batch of {step}",
+            code="samples-count",
+        )
     return limit // step

@@ -156,7 +156,9 @@ def lay_out(
     if not problems:
         problems.extend(_check_counts(parts))
     if problems:
-        raise UsageError(f"{where} doesn't fit the model's inputs", details=problems)
+        raise UsageError(
+            f"{where} doesn't fit the model's inputs", code="samples-mismatch", details=problems
+        )
     counted = [part for part in parts.values() if part.count is not None]
     count = counted[0].count or 0 if counted else 1
     step = max((part.step for part in counted), default=1)
@@ -176,7 +178,8 @@ def check_dtype(found: np.dtype[Any], spec: TensorSpec) -> None:
         good = found.newbyteorder("=") == numpy_dtype(spec)
     if not good:
         raise Misfit(
-            f"the dtype differs; cast it with array.astype({spec.dtype!r}) if that's meant"
+            f"the dtype differs; convert it with array.astype({spec.dtype!r}) if that is "
+            "what you want"
         )
 
 
@@ -217,7 +220,8 @@ def _check_finite(array: Array, spec: TensorSpec, where: str) -> None:
         raise UsageError(
             f"{where}: the input {spec.name!r} holds {'NaN' if np.isnan(value) else value} at "
             f"{place}{',' * bool(unanswered)}{unanswered}",
-            hint="Take that sample out, or repair it.",
+            code="not-finite",
+            hint="Remove the sample, or repair it.",
         )
 
 
@@ -239,10 +243,11 @@ def _label_name(
     if labels == "none":
         return None
     if labels in names:
-        raise UsageError(f"--labels {labels}: that is an input of the model")
+        raise UsageError(f"--labels {labels}: that is an input of the model", code="labels")
     if labels not in headers:
         raise UsageError(
             f"--labels {labels}: {where} holds no such array",
+            code="labels",
             details=[f"it holds {', '.join(filter(None, headers)) or 'one without a name'}"],
         )
     return labels
@@ -267,11 +272,12 @@ def _match_names(
     if extra:
         details.append(f"not an input: {_few(extra)}")
     raise UsageError(
-        f"{where}: its arrays are not named as the model's inputs",
+        f"{where}: its arrays don't have the names of the model's inputs",
+        code="samples-mismatch",
         details=details,
-        hint="Name each array after its input, as in "
-        f"np.savez(file, {', '.join(f'{n}=...' if n.isidentifier() else '...' for n in names)}); "
-        "labels go under the name 'label', or the one given with --labels.",
+        hint="Name each array after its input, as in np.savez(file, "
+        f"{', '.join(f'{n}=...' if n.isidentifier() else '...' for n in names)}). Labels "
+        "have the name 'label', or the name given with --labels.",
     )
 
 
@@ -295,7 +301,7 @@ def _part(spec: TensorSpec, header: Header, batched: bool) -> Part:
         if fixed is None:  # 5
             return Part()
         if fixed == 0 or shape[0] % fixed:
-            raise Misfit(f"its first dimension is no multiple of the fixed batch {fixed}")
+            raise Misfit(f"its first dimension isn't a multiple of the fixed batch {fixed}")
         return Part(shape[0] // fixed, 0, fixed)  # 4
     if len(shape) == rank - 1 and (axis == 0 or fixed == 1):  # 2
         return Part(1, expand=True)
@@ -315,7 +321,7 @@ def _check_shape(
         elif wanted != BATCH and wanted != "?":
             size, name = sizes.setdefault(wanted, (found, spec.name))
             if size != found:
-                raise Misfit(f"{wanted} is {found} here and {size} in {name}")
+                raise Misfit(f"{wanted} is {found} here, but {size} in {name}")
 
 
 def _check_counts(parts: Mapping[str, Part]) -> list[str]:
@@ -332,6 +338,7 @@ def _label_part(header: Header, count: int, step: int, where: str) -> Part:
     if header.dtype.hasobject:
         raise UsageError(
             f"{where}: its labels are pickled objects, which are not read",
+            code="labels",
             hint="Save them as numbers or as text.",
         )
     rows = header.shape[0] if header.shape else None
@@ -342,6 +349,7 @@ def _label_part(header: Header, count: int, step: int, where: str) -> Part:
     if count == 1 and rows is None:
         return Part()
     raise UsageError(
-        f"{where} holds {count * step} samples, and labels of shape {list(header.shape)}",
-        hint="Give one label a sample.",
+        f"{where} holds {count * step} samples, but labels of shape {list(header.shape)}",
+        code="labels",
+        hint="Give one label for each sample.",
     )

@@ -80,8 +80,9 @@ class FunctionSamples(Samples):
     ) -> None:
         if request.labels not in (None, "none"):
             raise UsageError(
-                f"--labels {request.labels} doesn't go with a function",
-                hint="Let it yield (sample, label).",
+                f"--labels {request.labels} can't be used with a function",
+                code="labels",
+                hint="The function has to yield (sample, label).",
             )
         self.inputs = inputs
         self.label_names = label_names
@@ -90,7 +91,9 @@ class FunctionSamples(Samples):
         self._spool = _run(file, function, request)
         self._items = [self._item(offset, length) for offset, length in _places(self._spool)]
         if not self._items:
-            raise UsageError(f"{function}() of {file.name} yielded no samples")
+            raise UsageError(
+                f"{function}() of {file.name} yielded no samples", code="samples-missing"
+            )
         self._count = sum(item.layout.count for item in self._items)
         if request.samples_limit is not None:
             step = max(item.layout.step for item in self._items)
@@ -151,7 +154,9 @@ class FunctionSamples(Samples):
 def _run(file: Path, function: str, request: Request) -> IO[bytes]:
     """Runs the function in a child; gives the file, already without a name, of what it yielded."""
     if not file.is_file():
-        raise UsageError(f"--samples {file.name}:{function}: there is no such file")
+        raise UsageError(
+            f"--samples {file.name}:{function}: there is no such file", code="file-not-found"
+        )
     try:
         handle, name = tempfile.mkstemp(prefix="modelyard-")
     except OSError as error:
@@ -186,12 +191,19 @@ def _start(function: str) -> Child:
 
 def _error_of(error: ChildError) -> ModelyardError:
     if error.kind == "dependency":
-        return DependencyError(error.message, details=error.details, hint="Install it with pip.")
+        return DependencyError(
+            error.message,
+            code="package-missing",
+            details=error.details,
+            hint="Install it with pip.",
+        )
     if error.kind == "machine":
         return MachineError(
-            error.message, hint="Free space in the temporary folder, or use --samples-limit."
+            error.message,
+            code="write-failed",
+            hint="Free space in the temporary folder, or use --samples-limit.",
         )
-    return UsageError(error.message, details=error.details)
+    return UsageError(error.message, code="file-unreadable", details=error.details)
 
 
 def _pread(spool: IO[bytes], length: int, offset: int) -> bytes:
@@ -200,7 +212,9 @@ def _pread(spool: IO[bytes], length: int, offset: int) -> bytes:
     while len(data) < length:
         piece = os.pread(spool.fileno(), length - len(data), offset + len(data))
         if not piece:
-            raise MachineError("the temporary file of the samples was cut short")
+            raise MachineError(
+                "the temporary file of the samples was cut short", code="process-ended"
+            )
         data += piece
     return bytes(data)
 

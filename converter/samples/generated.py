@@ -99,9 +99,10 @@ def _check_sizes(inputs: tuple[TensorSpec, ...], sizes: Mapping[str, int]) -> No
     if problems:
         raise UsageError(
             "random samples can't be made for this model",
+            code="size-unknown",
             details=problems,
-            hint="Give each free dimension a size with --dim NAME=SIZE, or give --samples; --input "
-            "NAME:DIMxDIM fixes sizes in the model itself.",
+            hint="Give each free dimension a size with --dim NAME=SIZE, or give --samples. "
+            "--input NAME:DIMxDIM fixes the sizes in the model.",
         )
 
 
@@ -116,8 +117,10 @@ def _check_bytes(inputs: tuple[TensorSpec, ...], shapes: Mapping[str, tuple[int,
         for spec in large
     ]
     if all(isinstance(dim, int) for spec in large for dim in spec.shape or ()):
-        raise ModelError(message, details=details)
-    raise UsageError(message, details=details, hint="Give smaller sizes: --dim NAME=SIZE.")
+        raise ModelError(message, code="model-too-large", details=details)
+    raise UsageError(
+        message, code="option-value", details=details, hint="Give smaller sizes: --dim NAME=SIZE."
+    )
 
 
 def random_values(

@@ -74,8 +74,9 @@ class ImageSamples(Samples):
             files = files[: limit_samples(request.samples_limit, step) * step]
         if len(files) % step:
             raise UsageError(
-                f"{len(files)} images are no multiple of the model's fixed batch of {step}",
-                hint=f"Take fewer, with --samples-limit {len(files) // step * step}."
+                f"{len(files)} images aren't a multiple of the model's fixed batch of {step}",
+                code="samples-count",
+                hint=f"Use fewer: --samples-limit {len(files) // step * step}."
                 if len(files) > step
                 else f"Give at least {step}"
                 + ", or --batch dynamic." * (request.batch != "dynamic"),
@@ -129,7 +130,8 @@ class ImageSamples(Samples):
         if len(shapes) > 1:
             name = self._groups[index][0][0].name
             raise UsageError(
-                f"the images from {name} on differ in size, and the model's batch is fixed",
+                f"the images differ in size from {name} on, and the model's batch is fixed",
+                code="samples-mismatch",
                 hint="Give --image-size.",
             )
         array = np.stack(images)
@@ -226,14 +228,16 @@ class ImagePlan:
 def _image_input(inputs: Sequence[TensorSpec]) -> TensorSpec:
     if len(inputs) != 1:
         raise UsageError(
-            "images feed a model with one input, and this one has "
+            "images need a model with one input, and this model has "
             + ", ".join(f"{spec.name} {spec.describe()}" for spec in inputs),
+            code="samples-mismatch",
             hint="Prepare its inputs as .npz files, or with FILE.py:FUNCTION.",
         )
     spec = inputs[0]
     if spec.rank not in (3, 4) or spec.dtype in ("string", "bool"):
         raise UsageError(
-            f"the input {spec.name} takes {spec.describe()}, which is no image",
+            f"the input {spec.name} takes {spec.describe()}, which isn't an image",
+            code="samples-mismatch",
             hint="Prepare its inputs as .npz files, or with FILE.py:FUNCTION.",
         )
     return spec
@@ -249,8 +253,9 @@ def _is_nchw(spec: TensorSpec, dims: Sequence[int | str], asked: str | None) -> 
     first, last = dims[0] in _CHANNELS, dims[2] in _CHANNELS
     if first == last:
         raise UsageError(
-            f"which dimension of {spec.name} {spec.describe()} is the channels is unclear",
-            hint="Say so with --image-layout nchw or nhwc.",
+            f"it isn't clear which dimension of {spec.name} {spec.describe()} holds the channels",
+            code="samples-mismatch",
+            hint="Give --image-layout nchw or nhwc.",
         )
     return first
 
@@ -263,7 +268,8 @@ def _color(spec: TensorSpec, channels: int | str, asked: str) -> str:
     if asked not in fitting:
         raise UsageError(
             f"--image-color {asked} doesn't fit {spec.name} {spec.describe()}: "
-            f"it has {channels} channels"
+            f"it has {channels} channels",
+            code="samples-mismatch",
         )
     return "gray" if channels == 1 else asked + "a" * (channels - 3)
 
@@ -282,7 +288,10 @@ def _target_size(
         if known is not None and size is not None and known != size:
             raise UsageError(
                 f"--image-size {asked} doesn't fit {spec.name} {spec.describe()}: "
-                + (f"{dim} is {known}" if isinstance(dim, str) else f"it takes {known}, not {size}")
+                + (
+                    f"{dim} is {known}" if isinstance(dim, str) else f"it takes {known}, not {size}"
+                ),
+                code="samples-mismatch",
             )
         found.append(size if known is None else known)
     return found[0], found[1]
@@ -298,7 +307,9 @@ def _resize(text: str | None) -> int | tuple[int, int] | None:
 
 def _pair(text: str, flag: str) -> tuple[int, int]:
     if not (match := re.fullmatch(r"([1-9]\d*)x([1-9]\d*)", text.lower())):
-        raise UsageError(f"{flag} {text}: expected HEIGHTxWIDTH, as in 224x224")
+        raise UsageError(
+            f"{flag} {text}: expected HEIGHTxWIDTH, as in 224x224", code="option-value"
+        )
     return int(match[1]), int(match[2])
 
 
@@ -312,7 +323,10 @@ def _scale(spec: TensorSpec, request: Request) -> float:
 def table_of(spec: TensorSpec, picture: Picture) -> Array:
     """What each pixel value becomes, of the input's type, [channels, 256]."""
     if not np.isfinite([picture.mean, picture.std]).all() or not all(picture.std):
-        raise UsageError("--image-mean and --image-std have to be numbers, and no deviation 0")
+        raise UsageError(
+            "--image-mean and --image-std have to be numbers, and --image-std can't be 0",
+            code="option-value",
+        )
     exact, dtype = value_table(picture.model_dump()), numpy_dtype(spec)
     if spec.scale is not None:
         ends = np.iinfo(dtype)
@@ -324,7 +338,8 @@ def table_of(spec: TensorSpec, picture: Picture) -> Array:
     if not fits.all():
         bad = exact[~fits][0]
         raise UsageError(
-            f"prepared as asked, images hold {bad:g}, which {spec.name} ({spec.dtype}) can't",
+            f"the prepared images hold {bad:g}, which {spec.name} ({spec.dtype}) can't hold",
+            code="samples-mismatch",
             hint="Change --image-scale, --image-mean and --image-std.",
         )
     return table
@@ -335,7 +350,10 @@ def _by_channel(
 ) -> tuple[float, ...]:
     """One number a channel; one for all may be given."""
     if len(values) not in (0, 1, channels):
-        raise UsageError(f"{flag} has {len(values)} values, the model's image {channels} channels")
+        raise UsageError(
+            f"{flag} has {len(values)} values, but the model's image has {channels} channels",
+            code="option-value",
+        )
     return tuple(np.broadcast_to(np.asarray(values or [default], np.float64), (channels,)).tolist())
 
 

@@ -31,13 +31,13 @@ def read_label_names(path: str) -> tuple[str, ...]:
     try:
         names = file.read_text(encoding="utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
-        raise UsageError(f"--label-names {file.name} is not UTF-8 text") from error
+        raise UsageError(f"--label-names {file.name} isn't text in UTF-8", code="labels") from error
     except OSError as error:
         raise from_os_error(error, f"reading --label-names {file.name}") from error
     while names and not names[-1].strip():
         names.pop()
     if not names:
-        raise UsageError(f"--label-names {file.name} holds no names")
+        raise UsageError(f"--label-names {file.name} holds no names", code="labels")
     return tuple(name.strip() for name in names)
 
 
@@ -60,11 +60,15 @@ class MaskFile:
             with Image.open(self.path, formats=("PNG",)) as image:
                 if image.mode not in ("L", "P"):
                     raise UsageError(
-                        f"the mask {self.path.name} is {image.mode}, not of one value a pixel"
+                        f"the mask {self.path.name} is {image.mode}: a mask has one value "
+                        "for each pixel",
+                        code="labels",
                     )
                 return np.asarray(image)
         except (OSError, ValueError, SyntaxError) as error:
-            raise UsageError(f"the mask {self.path.name} can't be read: {error}") from error
+            raise UsageError(
+                f"the mask {self.path.name} can't be read: {error}", code="labels"
+            ) from error
 
 
 def content_of(label: Any) -> Any:
@@ -113,6 +117,7 @@ def labels_of_files(
     if missing := [name for name in names if name not in found]:
         raise UsageError(
             f"--labels {Path(labels).name}: {len(missing)} of {len(names)} files have no label",
+            code="labels",
             details=[*missing[:10], *(["..."] if len(missing) > 10 else [])],
         )
     check_labels(found.values(), label_names)
@@ -146,9 +151,10 @@ def _by_folder(names: Sequence[str], label_names: Sequence[str] | None) -> dict[
             found[name] = int(folder)
         elif slash:
             raise UsageError(
-                f"--labels folder: {folder} is none of the model's classes",
-                details=[f"they are {', '.join(list(known or ())[:10])}"],
-                hint="Name folders after the classes, or after their indices.",
+                f"--labels folder: {folder} isn't one of the model's classes",
+                code="labels",
+                details=[f"the classes are {', '.join(list(known or ())[:10])}"],
+                hint="Name the folders after the classes, or after their indices.",
             )
     return found
 
@@ -159,7 +165,8 @@ def check_labels(labels: Any, label_names: Sequence[str] | None) -> None:
         if label_names and isinstance(label, int) and not 0 <= label < len(label_names):
             raise UsageError(
                 f"the label {label} is not among the {len(label_names)} names of --label-names",
-                hint="That file has a line for each class, in the order of the model's outputs.",
+                code="labels",
+                hint="The file needs a line for each class, in the order of the model's outputs.",
             )
 
 
@@ -187,7 +194,9 @@ def _read_coco(
         places = {number: place for place, number in enumerate(sorted(named))}
         known = list(label_names or ())
         if unknown := [name for name in named.values() if known and name not in known]:
-            raise UsageError(f"--labels {file.name}: the model has no class {unknown[0]}")
+            raise UsageError(
+                f"--labels {file.name}: the model has no class {unknown[0]}", code="labels"
+            )
         found: dict[Any, list[Any]] = {item["id"]: [] for item in said["images"]}
         for item in said["annotations"]:
             number = item["category_id"]
@@ -199,7 +208,9 @@ def _read_coco(
     except OSError as error:
         raise from_os_error(error, f"reading --labels {file.name}") from error
     except (ValueError, KeyError, TypeError) as error:
-        raise UsageError(f"--labels {file.name} is no COCO JSON: {error!r}") from error
+        raise UsageError(
+            f"--labels {file.name} isn't a JSON file of COCO: {error!r}", code="labels"
+        ) from error
 
 
 def _read_table(
@@ -208,6 +219,7 @@ def _read_table(
     if not file.is_file():
         raise UsageError(
             f"--labels {file.name}: there is no such file",
+            code="labels",
             hint="For files, labels are 'filename', 'folder', a CSV of file,label, or 'none'.",
         )
     table = {}
@@ -219,11 +231,14 @@ def _read_table(
                 if len(row) != 2:
                     raise UsageError(
                         f"--labels {file.name}, line {number}: expected file,label, "
-                        f"found {len(row)} columns"
+                        f"found {len(row)} columns",
+                        code="labels",
                     )
                 table[row[0].strip()] = row[1] if texts else parse_label(row[1], label_names)
     except (UnicodeDecodeError, csv.Error) as error:
-        raise UsageError(f"--labels {file.name} is not a CSV in UTF-8 ({error})") from error
+        raise UsageError(
+            f"--labels {file.name} is not a CSV in UTF-8 ({error})", code="labels"
+        ) from error
     except OSError as error:
         raise from_os_error(error, f"reading --labels {file.name}") from error
     return table

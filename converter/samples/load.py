@@ -40,6 +40,7 @@ def require_there(request: Request) -> None:
     if not path.exists():
         raise UsageError(
             f"--samples {source}: there is no such file or folder",
+            code="file-not-found",
             hint="Samples are a file or folder, FILE.py:FUNCTION, or random:N.",
         )
     if path.is_dir():
@@ -92,7 +93,9 @@ def load_samples(
     if len(others) < len(inputs):
         return NoisySamples(load_samples(request, others, sizes), inputs, request.seed)
     if request.samples_limit is not None and request.samples_limit < 1:
-        raise UsageError(f"--samples-limit {request.samples_limit}: expected at least 1")
+        raise UsageError(
+            f"--samples-limit {request.samples_limit}: expected at least 1", code="option-value"
+        )
     with reading(f"--samples {base_name(request.samples or '')}", UsageError):
         try:
             return _load(request, inputs, sizes, classes, tokenize)
@@ -130,7 +133,9 @@ def _load(
     if path.is_dir():
         return _folder(path, request, inputs, sizes, names)
     if request.samples_pattern:
-        raise UsageError(f"--samples-pattern is for a folder, and {path.name} is none")
+        raise UsageError(
+            f"--samples-pattern needs a folder, and {path.name} isn't a folder", code="option-value"
+        )
     return _file(path, request, inputs, sizes, names, tokenize)
 
 
@@ -148,7 +153,8 @@ def _count(asked: str) -> int:
     text = asked.removeprefix("random:")
     if not re.fullmatch(r"[1-9]\d{0,5}", text):
         raise UsageError(
-            f"--samples {asked}: expected random:N, as in random:16, and N below 1,000,000"
+            f"--samples {asked}: expected random:N, as in random:16, with N below 1,000,000",
+            code="option-value",
         )
     return int(text)
 
@@ -224,11 +230,14 @@ def _file(
         return SoundSamples([file], inputs, request, label_names=names, origin=path.name)
     if suffix == ".py":
         raise UsageError(
-            f"--samples {path.name}: which function of it is missing",
+            f"--samples {path.name}: name the function in it that makes the samples",
+            code="choose-one",
             hint=f"Write {path.name}:FUNCTION.",
         )
     raise UsageError(
-        f"--samples {path.name}: its kind ({suffix or 'no suffix'}) is not known",
+        f"--samples {path.name}: Modelyard doesn't know this kind of file "
+        f"({suffix or 'no suffix'})",
+        code="file-unreadable",
         hint="Samples are .npz, .npy, .csv, images, sounds, a folder of .npz, images or sounds, "
         "FILE.py:FUNCTION, or random:N.",
     )
@@ -285,12 +294,14 @@ def _held(folder: Path, pattern: str | None) -> list[list[SampleFile]]:
     if len(there) > 1:
         raise UsageError(
             f"--samples {where} holds {' and '.join(there)}",
-            hint="Say which are meant with --samples-pattern, as in '*.npz'.",
+            code="choose-one",
+            hint="Choose with --samples-pattern, as in '*.npz'.",
         )
     if not there:
         what = f" that match {pattern!r}" if pattern else ""
         raise UsageError(
             f"--samples {where} holds no images, no sounds and no .npz files{what}",
+            code="samples-missing",
             hint=f"Images end in {', '.join(sorted(SUFFIXES))}, sounds in "
             f"{', '.join(sorted(SOUNDS))}.",
         )

@@ -66,8 +66,9 @@ class OwnSamples(Samples):
             feeds, seen = self._stages.prepare(Item(self._stages.kinds[0], file.path, file.name))
         if missing := [spec.name for spec in self.inputs if spec.name not in feeds]:
             raise UsageError(
-                f"{file.name}: what prepares it gives {', '.join(feeds)}, and not "
-                f"{', '.join(missing)}, which the model takes"
+                f"{file.name}: its preparation gives {', '.join(feeds)}, but not "
+                f"{', '.join(missing)}, which the model takes",
+                code="preparation",
             )
         return feeds, seen
 
@@ -84,14 +85,16 @@ class OwnSamples(Samples):
         """An array as the model takes it, whose type and rank it has to have."""
         if spec.shape is not None and array.ndim != len(spec.shape):
             raise UsageError(
-                f"{file.name}: what prepares it gives {spec.name} as {array.dtype}"
-                f"{list(array.shape)}, and the model takes {spec.describe()}"
+                f"{file.name}: its preparation gives {spec.name} as "
+                f"{array.dtype}{list(array.shape)}, but the model takes {spec.describe()}",
+                code="preparation",
             )
         same = np.can_cast(array.dtype, np.dtype(spec.dtype), "same_kind")
         if spec.dtype != "string" and not same:
             raise UsageError(
-                f"{file.name}: what prepares it gives {spec.name} as {array.dtype}, and the model "
-                f"takes {spec.dtype}"
+                f"{file.name}: its preparation gives {spec.name} as {array.dtype}, but the "
+                f"model takes {spec.dtype}",
+                code="preparation",
             )
         return finish(array, spec, file.name)
 

@@ -145,9 +145,11 @@ def _declared(inputs: tuple[TensorSpec, ...], request: Request) -> list[Any]:
     written = shaped(request.preparation, inputs)
     if not any(item.get("kind") == "sound" for item in written):
         raise UsageError(
-            "the samples are sounds, and nothing says how a sound becomes the model's input",
-            hint="Say it in a recipe: prepare: {kind: sound, input: NAME, rate: 16000}; see "
-            "docs/prepare.md.",
+            "the samples are sounds, and there is no description of how a sound becomes the "
+            "model's input",
+            code="preparation",
+            hint="Write it into a recipe: prepare: {kind: sound, input: NAME, rate: 16000}. "
+            "See docs/prepare.md.",
         )
     made: tuple[Prepare, ...]
     made, _ = filled("prepare", written, (), inputs)
@@ -155,7 +157,8 @@ def _declared(inputs: tuple[TensorSpec, ...], request: Request) -> list[Any]:
     fed = {item.input for item in found} | {getattr(item, "mask", None) for item in found}
     if missing := [spec.name for spec in inputs if spec.name not in fed]:
         raise UsageError(
-            f"the sound that is declared leaves {', '.join(missing)} without a value",
-            hint="Declare it too: {kind: constant, input: NAME, shape: [...], value: 0}.",
+            f"the declared sound gives no value for {', '.join(missing)}",
+            code="preparation",
+            hint="Declare that value too: {kind: constant, input: NAME, shape: [...], value: 0}.",
         )
     return found

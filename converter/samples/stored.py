@@ -52,7 +52,7 @@ class StoredArrays:
         with reading(where, UsageError, _AGAIN):
             self._places = dict(_places(file))
         if not self._places:
-            raise UsageError(f"{where} holds no arrays")
+            raise UsageError(f"{where} holds no arrays", code="samples-missing")
 
     @property
     def headers(self) -> Mapping[str, Header]:
@@ -112,8 +112,9 @@ def _require_readable(place: _Place, sample: tuple[int, ...]) -> None:
     size = math.prod(sample) * place.header.dtype.itemsize
     if size > LARGEST:
         raise UsageError(
-            f"{place.member or place.file.name}: one sample has {size:,} bytes, and at most "
-            f"{LARGEST:,} are taken"
+            f"{place.member or place.file.name}: one sample has {size:,} bytes; the limit is "
+            f"{LARGEST:,}",
+            code="file-unreadable",
         )
 
 
@@ -126,8 +127,10 @@ def _whole(opened: _Opened) -> Array:
     size = math.prod(place.header.shape) * place.header.dtype.itemsize
     if size > LARGEST:
         raise UsageError(
-            f"{place.member} in {place.file.name} has to be read whole, since its samples don't "
-            f"follow each other: {size:,} bytes, and at most {LARGEST:,} are taken",
+            f"{place.member} in {place.file.name} can only be read as a whole, because its "
+            f"samples aren't stored one after another: {size:,} bytes; the limit is "
+            f"{LARGEST:,}",
+            code="file-unreadable",
             hint="Save it in C order with samples first (np.ascontiguousarray), or as .npy.",
         )
     with opened.stream() as stream:

@@ -89,7 +89,10 @@ class TableSamples(Samples):
         for _ in range(self._count):
             group = list(islice(lines, self._step))
             if len(group) < self._step:
-                raise UsageError(f"{self._file.name} has fewer lines than when it was opened")
+                raise UsageError(
+                    f"{self._file.name} has fewer lines than when it was opened",
+                    code="file-unreadable",
+                )
             where = f"{self._file.name}, line {group[0][0]}"
             feeds = {
                 part.spec.name: finish(self._array(part, group), part.spec, where)
@@ -106,7 +109,8 @@ class TableSamples(Samples):
                 if cells and len(cells) != self._width:
                     raise UsageError(
                         f"{self._file.name}, line {lines.line_num}: expected {self._width} "
-                        f"columns, found {len(cells)}"
+                        f"columns, found {len(cells)}",
+                        code="file-unreadable",
                     )
                 if cells:
                     yield lines.line_num, cells
@@ -133,8 +137,9 @@ class TableSamples(Samples):
             why = ", and the model has no answer where it is missing" if gone else ""
             raise UsageError(
                 f"{self._file.name}, line {number}, column {self._header[column]!r}: "
-                f"{cell!r} is no {spec.dtype}{why}",
-                hint="Take that line out, or fill the cell." if gone else "",
+                f"{cell!r} isn't of type {spec.dtype}{why}",
+                code="file-unreadable",
+                hint="Remove the line, or fill the cell." if gone else "",
             ) from error
 
     def _label_of(self, group: Sequence[tuple[int, list[str]]]) -> Any:
@@ -179,14 +184,17 @@ def _parse(cell: str, spec: TensorSpec) -> Any:
 
 def _check_header(file: Path, header: Sequence[str]) -> None:
     if not header:
-        raise UsageError(f"{file.name} is empty")
+        raise UsageError(f"{file.name} is empty", code="file-unreadable")
     if any(_is_number(name) for name in header):
         raise UsageError(
-            f"{file.name}: its first line holds numbers, and has to name the columns",
-            hint="Write a line of column names above it.",
+            f"{file.name}: its first line holds numbers, but has to name the columns",
+            code="file-unreadable",
+            hint="Write a line of column names above the numbers.",
         )
     if twice := sorted(name for name, count in Counter(header).items() if count > 1):
-        raise UsageError(f"{file.name} names a column twice: {', '.join(twice)}")
+        raise UsageError(
+            f"{file.name} has two columns of one name: {', '.join(twice)}", code="file-unreadable"
+        )
 
 
 def _is_number(text: str) -> bool:
@@ -209,6 +217,7 @@ def _label_column(
     if labels not in header:
         raise UsageError(
             f"--labels {labels}: {file.name} has no such column",
+            code="labels",
             details=[f"it has {', '.join(header[:20])}"],
         )
     return header.index(labels)
@@ -216,12 +225,13 @@ def _label_column(
 
 def _line_count(file: Path, rows: int, limit: int | None, step: int) -> int:
     if not rows:
-        raise UsageError(f"{file.name} holds no samples")
+        raise UsageError(f"{file.name} holds no samples", code="samples-missing")
     if limit is not None:
         return min(rows - rows % step, limit_samples(limit, step) * step)
     if rows % step:
         raise UsageError(
-            f"{file.name}: {rows} lines are no multiple of the model's fixed batch of {step}"
+            f"{file.name}: {rows} lines aren't a multiple of the model's fixed batch of {step}",
+            code="samples-count",
         )
     return rows
 
@@ -232,6 +242,8 @@ def explained(file: Path) -> Iterator[None]:
     try:
         yield
     except (UnicodeDecodeError, csv.Error) as error:
-        raise UsageError(f"{file.name} is not a CSV in UTF-8 ({error})") from error
+        raise UsageError(
+            f"{file.name} isn't a CSV file in UTF-8 ({error})", code="file-unreadable"
+        ) from error
     except OSError as error:
         raise from_os_error(error, f"reading {file.name}") from error

@@ -66,12 +66,14 @@ class TextSamples(Samples):
         self.inputs, self.label_names = inputs, label_names
         rows = _rows(file)[:limit]
         if not rows:
-            raise UsageError(f"{file.name} holds no samples")
+            raise UsageError(f"{file.name} holds no samples", code="samples-missing")
         if tokenize is None:
             raise UsageError(
-                f"{file.name} holds texts, and the source has no tokenizer to make tokens of them",
-                hint="Texts go with a Hugging Face folder that holds its tokenizer's files; for "
-                "any other source, give the model's own inputs as .npz.",
+                f"{file.name} holds texts, and the source has no tokenizer that turns them "
+                "into tokens",
+                code="tokenizer",
+                hint="Texts need a Hugging Face folder with its tokenizer's files. For any "
+                "other source, give the model's own inputs as .npz.",
             )
         self._labels = _labels(file, rows, labels, label_names)
         self._lines = [f"{file.name}, line {number}" for number, _ in rows]
@@ -87,7 +89,8 @@ class TextSamples(Samples):
         lacking = [spec.name for spec in self.inputs if _key(spec) not in given]
         if lacking:
             raise UsageError(
-                f"the tokenizer gives no {', '.join(lacking)} for the texts of {file.name}",
+                f"the tokenizer doesn't give {', '.join(lacking)} for the texts of {file.name}",
+                code="tokenizer",
                 details=[f"it gives {', '.join(given)}"],
                 hint="Give the model's own inputs as .npz.",
             )
@@ -130,7 +133,8 @@ def _rows(file: Path) -> list[tuple[int, dict[str, str]]]:
                 raise UsageError(
                     f"{file.name}, line {reader.line_num}: expected {len(header)} columns, found "
                     f"{len(cells)}",
-                    hint="A text that holds a comma stands in double quotes.",
+                    code="file-unreadable",
+                    hint="Put a text with a comma into double quotes.",
                 )
             if cells:
                 found.append((reader.line_num, dict(zip(header, cells, strict=True))))
@@ -150,6 +154,7 @@ def _labels(
     if column not in header:
         raise UsageError(
             f"--labels {column}: {file.name} has no such column",
+            code="labels",
             details=[f"it has {', '.join(header)}"],
         )
     found = [parse_label(row[column], names) for _, row in rows]
@@ -162,8 +167,8 @@ def _length(inputs: Sequence[TensorSpec], sizes: Mapping[str, int]) -> tuple[int
     for spec in inputs:
         if spec.shape is None or len(spec.shape) != 2 or spec.shape[0] not in (1, BATCH):
             raise UsageError(
-                f"texts feed inputs of [batch, sequence], a text at a time, and {spec.name} is "
-                f"{spec.describe()}",
+                f"texts fill inputs of [batch, sequence], and {spec.name} is {spec.describe()}",
+                code="samples-mismatch",
                 hint="Give the model's own inputs as .npz.",
             )
     last = (inputs[0].shape or (None,))[-1]

@@ -55,8 +55,10 @@ def parse(url: str, protocol: str | None = None) -> Address:
         parts, port = urlsplit(""), None
     if parts.scheme not in _PORTS or not parts.hostname:
         raise UsageError(
-            f"--server {url}: no address of a server",
-            hint="http://HOST:PORT, grpc://HOST:PORT/MODEL; for plain JSON http://HOST:PORT/PATH.",
+            f"--server {url}: that isn't the address of a server",
+            code="option-value",
+            hint="Write http://HOST:PORT or grpc://HOST:PORT/MODEL. For plain JSON, write "
+            "http://HOST:PORT/PATH.",
         )
     secure, path = parts.scheme.endswith("s"), parts.path.rstrip("/")
     if parts.scheme.startswith("grpc"):

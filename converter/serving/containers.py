@@ -39,7 +39,8 @@ def require_program() -> str:
     if found is None:
         raise DependencyError(
             "neither docker nor podman works here",
-            hint="Install one of them, and start its service: `docker info` has to answer.",
+            code="package-missing",
+            hint="Install one of them and start its service. `docker info` has to work.",
         )
     return found
 
@@ -63,7 +64,9 @@ def pull(tool: str, image: str, progress: Progress) -> None:
     progress(f"pulling {image}")
     ran = done([tool, "pull", image], seconds=None)
     if ran.returncode:
-        raise DependencyError(f"{tool} couldn't pull {image}", details=last_lines(ran))
+        raise DependencyError(
+            f"{tool} couldn't pull {image}", code="download-failed", details=last_lines(ran)
+        )
 
 
 def command(tool: str, container: Container, package: Path, line: Sequence[str]) -> Command:

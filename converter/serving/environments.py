@@ -53,7 +53,9 @@ def require_programs(environment: Environment) -> None:
     """Raises DependencyError where a program that the server needs isn't there."""
     for program, install in environment.programs.items():
         if shutil.which(program) is None:
-            raise DependencyError(f"{environment.name} needs {program}", hint=install)
+            raise DependencyError(
+                f"{environment.name} needs {program}", code="package-missing", hint=install
+            )
 
 
 def set_up(environment: Environment, progress: Progress) -> Path:
@@ -103,6 +105,7 @@ def _run(line: list[str], environment: Environment) -> None:
         said = [text for text in (done.stderr or done.stdout).splitlines() if text.strip()]
         raise DependencyError(
             f"setting up {environment.name} failed: {' '.join(environment.requirements)}",
+            code="setup-failed",
             details=said[-8:],
             hint=environment.hint,
         )

@@ -50,7 +50,11 @@ def export(
         UsageError: The tool has no such protocol.
     """
     if address.protocol == "json":
-        raise UsageError(f"--export {tool}: it asks by the V2 protocol", hint="Over HTTP or gRPC.")
+        raise UsageError(
+            f"--export {tool}: this tool only speaks the V2 protocol",
+            code="option-not-applicable",
+            hint="Use a server's address for V2 over HTTP or gRPC.",
+        )
     folder.mkdir(parents=True, exist_ok=True)
     data = {"data": [_entry(inputs, feeds) for feeds in samples]}
     (folder / DATA).write_text(json.dumps(data))

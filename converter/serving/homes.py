@@ -44,12 +44,15 @@ class Home(ABC):
         size = f"{missing.size}: {', '.join(missing.items)}"
         if offline:
             raise DependencyError(
-                f"{missing.what} isn't here, and --offline fetches nothing",
-                hint=f"Without --offline, it is downloaded once ({size}).",
+                f"{missing.what} isn't here, and --offline forbids a download",
+                code="offline",
+                hint=f"Without --offline, Modelyard downloads it once ({size}).",
             )
         if not agree(missing):
             raise DependencyError(
-                f"{missing.what} isn't here", hint=f"--yes downloads it once ({size})."
+                f"{missing.what} isn't here",
+                code="offline",
+                hint=f"With --yes, Modelyard downloads it once ({size}).",
             )
 
     @abstractmethod
@@ -135,11 +138,15 @@ def choose(server: Server, folder: Path, container: bool, image: str | None) -> 
             if own is None or not containers.program():
                 raise
     if own is None:
-        raise UsageError(f"no container of {server.name} runs {folder.name} as it is")
+        raise UsageError(
+            f"no container of {server.name} can run {folder.name} unchanged",
+            code="server-cannot-serve",
+        )
     own = replace(own, image=image or own.image)
     if not own.image:
         raise UsageError(
-            f"it isn't known which container of {server.name} runs {folder.name}",
-            hint="Name it with --image; README.md in the package says what it has to have.",
+            f"Modelyard doesn't know which container of {server.name} runs {folder.name}",
+            code="option-missing",
+            hint="Name it with --image. The package's README.md says what the image needs.",
         )
     return InContainer(server, own)

@@ -87,15 +87,17 @@ def read_facts(folder: Path) -> Facts | None:
         facts = json.loads(file.read_bytes())
     if "flow" in facts:
         raise UsageError(
-            f"{folder.name} is a flow, which takes files, and check and bench send arrays",
+            f"{folder.name} is a flow that takes files, and check and bench send arrays",
+            code="option-not-applicable",
             hint=f"Its own test sends files: python {folder / 'selftest.py'} --url URL",
         )
     try:
         inputs, outputs = (tuple(map(_spec, facts[key])) for key in ("inputs", "outputs"))
         if any("sequence" in item for item in facts["samples"]):
             raise UsageError(
-                f"{folder.name} keeps states over sequences of requests, and check and bench send "
-                "each request alone",
+                f"{folder.name} keeps states over sequences of requests, and check and bench "
+                "send single requests",
+                code="option-not-applicable",
                 hint=f"Its own test sends sequences: python {folder / 'selftest.py'} --url URL",
             )
         pairs = [_sample(folder, item) for item in facts["samples"]]
@@ -107,9 +109,16 @@ def read_facts(folder: Path) -> Facts | None:
             tuple(expected for _, expected in pairs),
         )  # fmt: skip
     except (KeyError, TypeError, ValueError, OSError) as error:
-        raise ModelError(f"{folder.name}/{FACTS} isn't as it was written: {error!r}") from error
+        raise ModelError(
+            f"{folder.name}/{FACTS} was changed since it was written: {error!r}",
+            code="package-incomplete",
+        ) from error
     if not pairs:
-        raise UsageError(f"{folder.name} holds no samples", hint="Name the model's source instead.")
+        raise UsageError(
+            f"{folder.name} holds no samples",
+            code="package-incomplete",
+            hint="Name the model's source in place of the package.",
+        )
     return made
 
 
@@ -132,7 +141,7 @@ def _sample(folder: Path, item: Mapping[str, Any]) -> tuple[Sample, dict[str, Ar
 def _array(folder: Path, entry: Mapping[str, Any]) -> Array:
     file = (folder / entry["file"]).resolve()
     if not file.is_relative_to(folder.resolve()):
-        raise ValueError(f"{entry['file']} lies outside of the package")
+        raise ValueError(f"{entry['file']} is outside of the package")
     dtype = entry["dtype"]
     if file.suffix == ".bin":
         return from_bytes(file.read_bytes(), dtype, entry["shape"])

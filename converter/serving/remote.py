@@ -72,16 +72,19 @@ def reaching(address: Address) -> Iterator[None]:
         yield
     except OSError as error:
         raise UsageError(
-            f"{address.place} doesn't answer: {error}", hint="Is the server there, and ready?"
+            f"{address.place} doesn't answer: {error}",
+            code="server-unreachable",
+            hint="Check that the server runs there, and is ready.",
         ) from error
     except ErrorAnswer as error:
         raise ModelError(
-            f"{address.place} refuses a request for {address.model}: {error}"
+            f"{address.place} refuses a request for {address.model}: {error}", code="server-refused"
         ) from error
     except (ValueError, KeyError, TypeError, IndexError) as error:
         raise ModelError(
-            f"{address.place} gives an answer that isn't of its protocol: {error!r}",
-            hint="--protocol says what it speaks.",
+            f"{address.place} gives an answer that doesn't follow its protocol: {error!r}",
+            code="server-refused",
+            hint="--protocol sets the protocol that the server speaks.",
         ) from error
 
 
@@ -100,7 +103,8 @@ class RemoteSession:
         if found is None:
             raise UsageError(
                 f"{wire.address.place} doesn't say what the model takes",
-                hint="Name the package that it serves, or the model's source.",
+                code="inputs-unknown",
+                hint="Name the package that the server serves, or the model's source.",
             )
         self.inputs, self.outputs = (tuple(items) for items in found)
 

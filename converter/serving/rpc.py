@@ -69,7 +69,8 @@ class V2Rpc(Wire):
     def __init__(self, address: Address) -> None:
         if not address.model:
             raise UsageError(
-                f"which model of {address.place} is meant isn't known",
+                f"the address doesn't name a model of {address.place}",
+                code="option-missing",
                 hint=f"--server grpc://{address.place}/NAME",
             )
         self.address = address

@@ -136,7 +136,9 @@ class Running:
         """What to raise where the server failed."""
         self._reader.join(timeout=1)
         return MachineError(
-            f"the {self._server.name} server {what}", details=() if self._said else list(self.tail)
+            f"the {self._server.name} server {what}",
+            code="process-ended",
+            details=() if self._said else list(self.tail),
         )
 
     def stop(self) -> None:

@@ -31,7 +31,8 @@ def context_of(certificate: Path, key: Path, protocols: list[str]) -> ssl.SSLCon
     except (OSError, ssl.SSLError) as error:
         raise UsageError(
             f"--tls {certificate} {key}: {error}",
-            hint="A certificate and its private key, both PEM.",
+            code="file-access",
+            hint="Give a certificate and its private key, both as PEM files.",
         ) from error
     return context
 

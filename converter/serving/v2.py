@@ -142,7 +142,8 @@ def _extensions(address: Address) -> Any:
     except (ErrorAnswer, ValueError, TypeError) as error:
         raise UsageError(
             f"{address.place} doesn't speak the Open Inference Protocol: GET /v2 gives {error}",
-            hint="Plain JSON needs the whole address that requests are posted to: "
+            code="server-unreachable",
+            hint="For plain JSON, give the whole address that takes requests: "
             f"http://{address.place}/predict, for example.",
         ) from error
 
@@ -157,6 +158,7 @@ def _only_model(address: Address) -> str:
         return str(names[0])
     has = f"it has {', '.join(names)}" if names else "it doesn't say which it has"
     raise UsageError(
-        f"which model of {address.place} is meant isn't known: {has}",
+        f"the address doesn't name a model of {address.place}: {has}",
+        code="option-missing",
         hint=f"--server http://{address.place}/v2/models/NAME",
     )

@@ -189,13 +189,17 @@ class _Exact:
         assert x is not None and scale is not None
         sizes, rank = static_shape(scale), static_shape(x)
         if sizes is None or len(sizes) > 1 or attribute_int(node, "block_size", 0):
-            raise ModelError(f"the scales of {node.name} aren't one for each index of an axis")
+            raise ModelError(
+                f"the scales of {node.name} aren't one for each index of an axis", code="model"
+            )
         shape: list[int] | None = None
         if sizes == [1]:
             shape = []
         elif sizes:
             if rank is None:
-                raise ModelError(f"{node.name} has a scale for each index, and an unknown rank")
+                raise ModelError(
+                    f"{node.name} has a scale for each index, and an unknown rank", code="model"
+                )
             axis = (attribute_int(node, "axis", 1) or 0) % len(rank)
             shape = [-1 if place == axis else 1 for place in range(len(rank))]
         steps = self._shaped(node, self._float(node, scale), shape)
@@ -292,4 +296,4 @@ def _size(value: onnx_ir.Value) -> int | None:
 
 def _whole(node: onnx_ir.Node | None) -> ModelError:
     what = f"{node.name} ({node.op_type})" if node is not None else "a body"
-    return ModelError(f"{what} takes integers that were rounded as they are")
+    return ModelError(f"{what} takes integers that were rounded as they are", code="model")

@@ -158,7 +158,9 @@ class _Run:
         except MachineError:
             raise
         except MemoryError as error:
-            raise MachineError(f"out of memory in the pass {step.name}") from error
+            raise MachineError(
+                f"out of memory in the pass {step.name}", code="out-of-memory"
+            ) from error
         except Exception as error:  # a pass is a plug-in: whatever it raises costs only itself
             _raise_if_needed(step, error)
             _raise_if_the_machines(error, step.name)
@@ -171,7 +173,7 @@ class _Run:
             if growth := _grew(made.model, candidate, step):
                 return None, "rolled-back", f"no gain: {growth}"
             if step.must_shrink and _as_large(made.model, candidate):
-                return None, "unchanged", "what it changed is no gain"
+                return None, "unchanged", "its changes are no gain"
         if wrong := self.verifier.checker_says(candidate):
             return None, "rolled-back", wrong
         return looks, "changed", "; ".join(getattr(step, "findings", ()))
@@ -221,7 +223,9 @@ def _readable(candidate: Model) -> Looks:
         return Looks.of(candidate.graph)
     except Exception as error:  # a broken graph breaks what goes over it in any way
         cause = error.__cause__ or error
-        raise ModelError(f"it left an invalid graph: {first_line(str(cause))}") from error
+        raise ModelError(
+            f"it left an invalid graph: {first_line(str(cause))}", code="model-invalid"
+        ) from error
 
 
 def _why(error: BaseException) -> str:

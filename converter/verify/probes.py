@@ -365,12 +365,16 @@ def _made_up(inputs: Sequence[TensorSpec], sizes: Mapping[str, int]) -> Feeds:
     feeds: Feeds = {}
     for spec in inputs:
         if spec.shape is None:
-            raise UsageError(f"input {spec.name} has no known rank, and there are no samples")
+            raise UsageError(
+                f"input {spec.name} has no known rank, and there are no samples",
+                code="size-unknown",
+            )
         try:
             shape = spec.sized(sizes)
         except KeyError as error:
             raise UsageError(
                 f"input {spec.name} ({spec.describe()}): the size of {error.args[0]} isn't known",
+                code="size-unknown",
                 hint=f"Give samples, or --dim {error.args[0]}=SIZE.",
             ) from error
         if spec.dtype == "string":

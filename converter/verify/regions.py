@@ -158,9 +158,9 @@ class _Regions:
         if self._whole:
             return
         if any(node.op_type in RANDOM for node in self._model.nodes()):
-            raise ModelError("it is random")
+            raise ModelError("it is random", code="model")
         if not self._probes:
-            raise ModelError("there is no sample")
+            raise ModelError("there is no sample", code="model")
         first = self._probes[0]
         self._names = _within_memory(self._model, _rounded(self._model), first.feeds)
         self._exact = _run(_tapped(self._without, self._names), [first.feeds])[0]

@@ -86,7 +86,10 @@ class _Seen:
     def node(self, node: onnx_ir.Node) -> object:
         for value in node.inputs:
             if value is not None and value not in self.given:
-                raise ModelError(f"{node.name} takes {value.name}, which no node before it gives")
+                raise ModelError(
+                    f"{node.name} takes {value.name}, which no node before it gives",
+                    code="model-invalid",
+                )
         self.given.update(node.outputs)
         for value in node.outputs:
             if value.type is not None or value.shape is not None:

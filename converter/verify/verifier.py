@@ -252,7 +252,7 @@ class Verifier:
                 if not found.reason:
                     worst = worst.worse(found)
                 elif self._is_beyond(probe, before[name], after[name]):
-                    notes.append(f"{where}; beyond what floats hold")
+                    notes.append(f"{where}; beyond what a float can hold")
                 elif what := self._excused(probe, name, found):
                     notes.append(f"{where}; rounding of the {what} moves the original as much")
                 else:

@@ -96,7 +96,7 @@ def _fields(data: bytes) -> Message:
         tag = varint(file) or 0
         length = {0: 0, 1: 8, 2: varint(file) if tag & 7 == 2 else 0, 5: 4}.get(tag & 7)
         if length is None:
-            raise ModelError("saved_model.pb is damaged")
+            raise ModelError("saved_model.pb is damaged", code="model-damaged")
         value = varint(file) if tag & 7 == 0 else file.read(length)
         found.setdefault(tag >> 3, []).append(value or 0 if tag & 7 == 0 else value)  # type: ignore[arg-type]
     return found

@@ -55,8 +55,9 @@ class SourceFile(Emitter):
         """Raises UsageError for all but fp32, which stands for what the source computes in."""
         if precision not in self.precisions:
             raise UsageError(
-                f"{self.name} has no {precision}: the source's file is written as it is, in the "
-                "precision that it has",
+                f"{self.name} has no {precision}: it writes the source's file unchanged, "
+                "with the precision of the file",
+                code="precision-unavailable",
                 hint="Leave --precision out, or ask for --to onnx.",
             )
 
@@ -84,8 +85,9 @@ class SourceFile(Emitter):
         for option, given in refused.items():
             if given:
                 raise UsageError(
-                    f"{option} changes the model, and --to {self.name} writes "
-                    f"{_base(request)} as it is",
+                    f"{option} changes the model, but --to {self.name} writes "
+                    f"{_base(request)} unchanged",
+                    code="option-not-applicable",
                     hint=f"Leave {option} out, or ask for --to onnx.",
                 )
         return [*self._left_out(model), *self._renamed(model)]
@@ -93,8 +95,9 @@ class SourceFile(Emitter):
     def _require_kind(self, model: Model, request: Request) -> None:
         if model.source.get("file", {}).get("kind") != self.kind:
             raise UsageError(
-                f"--to {self.name} writes the source as it is, and {_base(request)} is no "
+                f"--to {self.name} writes the source unchanged, and {_base(request)} isn't a "
                 f"{self.called}",
+                code="option-not-applicable",
                 hint="Ask for --to onnx.",
             )
 
@@ -276,7 +279,7 @@ class SavedModelEmitter(SourceFile, spec=SPECS["savedmodel"]):
                 spec.name,
                 side[:-1],
                 f"the signature's {side} are {', '.join(known[side])}",
-                "leave the name out: the file is written as it is, with its own names",
+                "leave the name out: the file is written unchanged, with its own names",
             )
             for side, specs in both
             for spec in specs

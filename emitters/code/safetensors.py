@@ -75,7 +75,9 @@ def header(path: Path) -> dict[str, tuple[str, tuple[int, ...]]]:
     with reading(path.name), path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
         if length > min(_LONGEST, path.stat().st_size):
-            raise ModelError(f"{path.name} is damaged: its header is longer than the file")
+            raise ModelError(
+                f"{path.name} is damaged: its header is longer than the file", code="model-damaged"
+            )
         told = json.loads(file.read(length))
         told.pop("__metadata__", None)
         return {name: (_NAMES[i["dtype"]], tuple(i["shape"])) for name, i in told.items()}

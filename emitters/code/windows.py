@@ -43,7 +43,7 @@ def padding_of(
         reach = (window - 1) * gap + 1
         if not isinstance(size, int):
             if stride > 1:
-                raise Refused("its padding hangs on a size that is free", "fix it (--dim)")
+                raise Refused("its padding depends on a free size", "fix it (--dim)")
             whole = reach - 1
         else:
             whole = max((-(-size // stride) - 1) * stride + reach - size, 0)
@@ -85,7 +85,7 @@ def cut_of(
     before, behind = [], []
     for axis, size in enumerate(sizes):
         if not isinstance(size, int):
-            raise Refused("its borders hang on a size that is free", "fix it (--dim)")
+            raise Refused("its borders depend on a free size", "fix it (--dim)")
         reach = (kernel[axis] - 1) * dilations[axis] + 1
         out = wanted[-space:][axis] if wanted is not None else size * strides[axis]
         whole = strides[axis] * (size - 1) + more[axis] + reach - out

@@ -129,7 +129,8 @@ class Context:
         self._check(var)
         if value.dtype is not None and self.type_of(var) != held(value.dtype):
             raise Refused(
-                f"its output is {self.type_of(var)}, not {held(value.dtype)} for {value.dtype}"
+                f"its output is {self.type_of(var)}, but should be {held(value.dtype)} for "
+                f"{value.dtype}"
             )
         self.vars[value] = var
 
@@ -143,7 +144,7 @@ class Context:
             Refused: Its rank isn't known.
         """
         if value is None or value.shape is None:
-            raise Refused("a tensor whose number of axes isn't known")
+            raise Refused("a tensor with an unknown number of axes")
         return tuple(
             dim if isinstance(dim, int) else (dim.value or f"{value.name}?{axis}")
             for axis, dim in enumerate(value.shape)
@@ -160,7 +161,7 @@ class Context:
             Refused: It isn't known.
         """
         if value is None or value.dtype is None:
-            raise Refused("a tensor of no known type")
+            raise Refused("a tensor of unknown type")
         return value.dtype
 
     # -- operations --------------------------------------------------------------------

@@ -50,7 +50,8 @@ class Declared:
             allowed = "x".join(map(_range, self.ranges))
         if not fits:
             raise UsageError(
-                f"{name} is {'x'.join(map(str, shape))}, and the package takes {allowed}",
+                f"{name} is {'x'.join(map(str, shape))}, but the package takes {allowed}",
+                code="shape-range",
                 hint=_LIST_IT if self.listed else _WIDEN,
             )
 
@@ -71,7 +72,9 @@ def read_description(path: Path) -> Any:
     except OSError as error:
         raise from_os_error(error, f"reading {path.name}") from error
     except DecodeError as error:
-        raise ModelError(f"{path.name} is damaged: its model can't be decoded") from error
+        raise ModelError(
+            f"{path.name} is damaged: its model can't be decoded", code="model-damaged"
+        ) from error
 
 
 def declared(features: Iterable[Any]) -> dict[str, Declared]:

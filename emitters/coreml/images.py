@@ -77,6 +77,7 @@ def require_inputs(request: Request, inputs: Sequence[TensorSpec]) -> None:
         if name not in names:
             raise UsageError(
                 f"--coreml-image {name}: the model has no such input",
+                code="interface-mismatch",
                 hint=f"Its inputs: {', '.join(names)}.",
             )
 
@@ -95,16 +96,23 @@ def images_of(request: Request, inputs: Sequence[TensorSpec]) -> dict[str, Image
 def _image(request: Request, spec: TensorSpec) -> Image:
     said = f"--coreml-image {spec.name}"
     if spec.scale is not None:
-        raise UsageError(f"{said}: its integers have a scale, and Core ML's images don't")
+        raise UsageError(
+            f"{said}: its integers have a scale, which an image of Core ML can't have",
+            code="option-not-applicable",
+        )
     plan = ImagePlan((spec,), request, {})
     layout = str(plan.meaning()["layout"])
     color = plan.picture.color
     sizes = dict(zip(layout, spec.shape or (), strict=True))
     if color not in _COLORS:
-        raise UsageError(f"{said}: {spec.describe()} has 4 channels, and Core ML's images 1 or 3")
+        raise UsageError(
+            f"{said}: {spec.describe()} has 4 channels, but an image of Core ML has 1 or 3",
+            code="option-not-applicable",
+        )
     if isinstance(sizes.get("N", 1), int) and sizes.get("N", 1) != 1:
         raise UsageError(
-            f"{said}: its batch is fixed to {sizes['N']}, and Core ML takes one image at a time",
+            f"{said}: its batch is fixed to {sizes['N']}, but Core ML takes one image at a time",
+            code="option-not-applicable",
             hint="Convert with --batch 1.",
         )
     scale, bias = _linear(plan.picture)
@@ -114,6 +122,6 @@ def _image(request: Request, spec: TensorSpec) -> Image:
 def _linear(picture: Picture) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Scale and bias by channel: ``(v * s - m) / d`` is ``v * (s / d) - m / d``."""
     if picture.scale == 0:
-        raise UsageError("--image-scale 0 leaves nothing of an image")
+        raise UsageError("--image-scale 0 turns every image into zeros", code="option-value")
     mean, std = np.asarray(picture.mean), np.asarray(picture.std)
     return tuple((picture.scale / std).tolist()), tuple((0.0 - mean / std).tolist())

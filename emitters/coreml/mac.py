@@ -53,7 +53,9 @@ class MacSession(PackageSession):
             units = getattr(library.ComputeUnit, self._units)
             self._model = library.models.MLModel(str(path), compute_units=units)
         except Exception as error:  # Core ML's errors come as RuntimeError, ValueError, Exception
-            raise ModelError(f"Core ML can't load {path.name}: {_first_line(error)}") from error
+            raise ModelError(
+                f"Core ML can't load {path.name}: {_first_line(error)}", code="runtime-failed"
+            ) from error
         specs = {
             "inputs": specs_of(description.input),
             "outputs": specs_of(description.output),
@@ -90,7 +92,7 @@ class MacSession(PackageSession):
             found = self._model.predict(dict(fed))
         except Exception as error:  # Core ML's errors come as RuntimeError, ValueError, Exception
             raise ModelError(
-                f"Core ML can't run {self._path.name}: {_first_line(error)}"
+                f"Core ML can't run {self._path.name}: {_first_line(error)}", code="runtime-failed"
             ) from error
         return {port.name: np.asarray(found[port.name]) for port in self._outputs}
 
@@ -122,8 +124,9 @@ def picture(name: str, pixels: Array, color: str) -> Any:
     """
     if (pixels != np.rint(pixels)).any() or pixels.min() < 0 or pixels.max() > 255:
         raise UsageError(
-            f"a sample of {name} is no picture: its pixels would be {pixels.min():g} to "
-            f"{pixels.max():g}, and Core ML takes whole numbers of 0..255",
+            f"a sample of {name} isn't a picture: its pixels would be {pixels.min():g} to "
+            f"{pixels.max():g}, but Core ML takes whole numbers from 0 to 255",
+            code="samples-mismatch",
             hint="Check with a folder of images: --samples DIR.",
         )
     return on_coreml.picture(pixels, color)

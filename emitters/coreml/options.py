@@ -87,13 +87,16 @@ def _classifier(
         spec = _with_names(model, read_label_names(request.label_names))
     if spec is None or spec.labels is None:
         raise UsageError(
-            "--coreml-classifier needs the names of the classes of an output",
-            hint="Give them with --label-names FILE: one a line, as many as the output has scores.",
+            "--coreml-classifier needs the class names of an output",
+            code="option-missing",
+            hint="Give them with --label-names FILE: one line for each score of the output.",
         )
     rest = (spec.shape or ())[:-1]
     if any(dim != 1 for dim in rest if isinstance(dim, int)):
         raise UsageError(
-            f"--coreml-classifier: {spec.name} is {spec.describe()}, scores of more than one thing"
+            f"--coreml-classifier: {spec.name} is {spec.describe()}, which holds scores of "
+            "several things",
+            code="option-not-applicable",
         )
     fixed.update({dim: 1 for dim in rest if isinstance(dim, str)})
     return spec.name, told_apart(spec.labels)
@@ -137,6 +140,7 @@ def _require_since(what: str, request: Request) -> None:
     oldest = NEEDS.get(what.removeprefix("fp16+"), 15)
     if target_of(request) < oldest:
         raise UsageError(
-            f"{what} for {package(request).coreml_target}: Core ML has had that since iOS{oldest}",
+            f"{what} for {package(request).coreml_target}: Core ML has this only since iOS{oldest}",
+            code="option-not-applicable",
             hint=f"Convert with --coreml-target iOS{oldest}.",
         )

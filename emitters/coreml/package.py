@@ -94,6 +94,7 @@ def _convert(
                 raise
             raise MachineError(  # all that it says of a disk that is full
                 f"writing the package's weights: coremltools couldn't write all of them ({error})",
+                code="write-failed",
                 hint="Free some space, or raise the file-size limit (ulimit -f), and run it again.",
             ) from error
         finally:

@@ -111,7 +111,7 @@ def _as_taken(shipped: Shipped, inputs: Sequence[Port]) -> Shipped:
         feeds = {port.name: taken(port, item.feeds[port.spec.name]) for port in inputs}
         pixels = [feeds[port.name] for port in inputs if port.image is not None]
         if any((p != np.rint(p)).any() or p.min() < 0 or p.max() > 255 for p in pixels):
-            notes.append(f"{item.name} doesn't go along: it is no picture")
+            notes.append(f"{item.name} isn't in the package: it isn't a picture")
             continue
         images = {p.name: feeds[p.name].astype(np.uint8) for p in inputs if p.image is not None}
         items.append(Item(item.name, {**feeds, **images}, item.expected))

@@ -184,8 +184,10 @@ class ReadBackSession(PackageSession):
             "read_back": True,
             "runs": f"the program that was read back from {self._path.name}"
             + (", in float32 with every 16-bit tensor rounded," if self._rounded else ""),
-            "not_run": "Core ML runs on Apple's systems alone; Apple's compiler and the Neural "
-            "Engine's rounding aren't covered, and latency needs a Mac",
+            "not_run": (
+                "Core ML only runs on Apple's systems. Apple's compiler and the Neural "
+                "Engine's rounding aren't covered, and latency needs a Mac"
+            ),
         }
 
     def close(self) -> None:
@@ -198,7 +200,8 @@ class ReadBackSession(PackageSession):
 
     def _time(self, given: list[Arrays], runs: int, concurrency: int) -> Timing:
         raise DependencyError(
-            f"{self._path.name} can't be measured here: Core ML runs on Apple's systems alone",
+            f"{self._path.name} can't be measured here: Core ML only runs on Apple's systems",
+            code="device-missing",
             hint="Run modelyard bench on a Mac.",
         )
 
@@ -262,7 +265,8 @@ def package_ports(
         ports = read(text, by_name) if text else {}
     except (ValueError, KeyError, TypeError) as error:
         raise ModelError(
-            f"{path.name}: what it says under {KEY} doesn't go with its inputs and outputs"
+            f"{path.name}: its metadata under {KEY} doesn't fit its inputs and outputs",
+            code="not-an-artifact",
         ) from error
     return {kind: ports.get(kind) or _as_they_are(own) for kind, own in specs.items()}
 
@@ -307,8 +311,9 @@ def taken(port: Port, array: Array) -> Array:
         info = np.iinfo(np.int32)
         if array.size and (int(array.min()) < info.min or int(array.max()) > info.max):
             raise UsageError(
-                f"a sample of {port.spec.name} holds integers that don't fit into 32 bits, and "
-                "Core ML takes no wider ones"
+                f"a sample of {port.spec.name} holds integers of more than 32 bits, and Core "
+                "ML has no wider ones",
+                code="samples-mismatch",
             )
         array = array.astype(np.int32)
     elif port.dtype == "float32":  # float16, which packages before iOS16 don't take

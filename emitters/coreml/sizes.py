@@ -100,7 +100,8 @@ def sizes_of(
     rounds = read_ranges(request.shapes, by_name)
     if len(rounds) > 1:
         raise UsageError(
-            "--shapes names an input twice, and a Core ML package has one range an input",
+            "--shapes names an input twice, but a Core ML package has one range for each input",
+            code="option-conflict",
             hint="List the shapes: --coreml-shapes NAME:SHAPE,SHAPE.",
         )
     for dim in dict.fromkeys(dim for spec in inputs for dim in spec.shape or ()):
@@ -139,17 +140,22 @@ def _listed(
         require_fit(f"--coreml-shapes {text}", name, inputs, shapes)
         if len(set(shapes)) < 2 or len(shapes) > MOST_SHAPES:
             raise UsageError(
-                f"--coreml-shapes {text}: Core ML lists 2 to {MOST_SHAPES} shapes of an input",
+                f"--coreml-shapes {text}: give 2 to {MOST_SHAPES} shapes for an input",
+                code="option-value",
                 hint="For one shape, fix the input's sizes (--input).",
             )
         found[name] = shapes
     if len(found) > 1 and target < 18:
         raise UsageError(
-            "only one input can list its shapes before iOS18",
+            "before iOS18, only one input can have a list of shapes",
+            code="option-not-applicable",
             hint="Convert with --coreml-target iOS18, or give ranges to the others (--shapes).",
         )
     if len({len(shapes) for shapes in found.values()}) > 1:
-        raise UsageError("all inputs that list their shapes have to list as many")
+        raise UsageError(
+            "all inputs with a list of shapes need lists of the same length",
+            code="option-not-applicable",
+        )
     return found
 
 

@@ -44,7 +44,7 @@ def held(dtype: DataType | None) -> str:
         Refused: There is none.
     """
     if dtype is None:
-        raise Refused("a tensor of no known type")
+        raise Refused("a tensor of unknown type")
     name = _HELD.get(dtype)
     if name is None:
         raise Refused(_MISSING.get(dtype, limits.SMALL_FLOATS))

@@ -31,7 +31,7 @@ def problems_of(documents: Sequence[Document]) -> list[str]:
     found = []
     for item in documents:
         if not LABEL.fullmatch(name := item["metadata"]["name"]):
-            found.append(f"{item['kind']}: {name!r} is no label of DNS-1123")
+            found.append(f"{item['kind']}: {name!r} isn't a label of DNS-1123")
     pods = {labels_of(item): spec for item, spec in _pods(documents)}
     for item in documents:
         for place, selector in _selectors(item["spec"]):

@@ -42,7 +42,7 @@ class KubernetesDeployment(OfServers, spec=SPECS["k8s"]):
             {
                 "schema": held_to_schemas(documents),
                 "build": "no: the image is --deploy docker's",
-                "run": "no: kubectl apply was not tried here, there is no cluster",
+                "run": "no: kubectl apply was not tried, because there is no cluster",
                 "answer": NOT_TRIED,
             },
             decided(package),

@@ -38,8 +38,8 @@ class KServeDeployment(OfServers, spec=SPECS["kserve"]):
         if asked.canary is not None:
             notes.append(f"canary: {asked.canary} % of requests, where a revision is there already")
         if package.flow:
-            notes.append("the graph has the flow's service as its step: crops between the parts "
-                         "are no step of KServe's")  # fmt: skip
+            notes.append("the graph has the flow's service as its only step, because KServe's "
+                "steps can't crop between the parts")  # fmt: skip
         return Deployed(
             {f"{name}.yaml": text_of(*documents)},
             [
@@ -49,7 +49,7 @@ class KServeDeployment(OfServers, spec=SPECS["kserve"]):
             {
                 "schema": held_to_schemas(documents),
                 "build": "no: the image is --deploy docker's",
-                "run": "no: kubectl apply was not tried here, there is no cluster",
+                "run": "no: kubectl apply was not tried, because there is no cluster",
                 "answer": NOT_TRIED,
             },
             notes,

@@ -28,9 +28,10 @@ def dns_name(name: str) -> str:
     made = re.sub(r"[_.]", "-", name.lower())
     if len(made) > LONGEST or not _LABEL.fullmatch(made):
         raise UsageError(
-            f"--deploy: {name!r} can't be a name in DNS (RFC 1123)",
-            hint=f"Give --name: at most {LONGEST} of a-z, 0-9 and hyphens, a letter first, no "
-            "hyphen last.",
+            f"--deploy: {name!r} isn't a valid DNS name (RFC 1123)",
+            code="deployment",
+            hint=f"Give --name: at most {LONGEST} of a-z, 0-9 and hyphens, with a letter first "
+            "and no hyphen last.",
         )
     return made
 
@@ -62,8 +63,9 @@ class Source:
         if _URL.fullmatch(text):
             return cls(url=text.rstrip("/"))
         raise UsageError(
-            f"--model-from {text}: it is image, pvc:NAME or a URL",
-            hint="A NAME is one in DNS; a URL begins with s3://, gs:// or https://.",
+            f"--model-from {text}: the value has to be image, pvc:NAME or a URL",
+            code="deployment",
+            hint="NAME is a DNS name; a URL begins with s3://, gs:// or https://.",
         )
 
 
@@ -89,15 +91,25 @@ def require(asked: DeployRequest) -> None:
         UsageError: The first that is.
     """
     if asked.registry and not _REPOSITORY.fullmatch(asked.registry.rstrip("/")):
-        raise UsageError(f"--registry {asked.registry}: it is HOST/PATH, in lower case, no tag")
+        raise UsageError(
+            f"--registry {asked.registry}: the form is HOST/PATH, in lower case, without a tag",
+            code="deployment",
+        )
     if asked.base_image and not _TAGGED.fullmatch(asked.base_image):
         raise UsageError(
             f"--base-image {asked.base_image}: it has no tag and no digest",
-            hint="An image without is another one tomorrow: name:1.2 or name@sha256:...",
+            code="deployment",
+            hint="Without a tag, the image may be another one tomorrow. Write name:1.2 or "
+            "name@sha256:...",
         )
     Source.of(asked.model_from)
     if len(asked.replicas) != 2 or not 1 <= asked.replicas[0] <= asked.replicas[1]:
         said = ",".join(map(str, asked.replicas))
-        raise UsageError(f"--replicas {said}: it is MIN,MAX, MIN at least 1 and no more than MAX")
+        raise UsageError(
+            f"--replicas {said}: the form is MIN,MAX, with MIN at least 1 and at most MAX",
+            code="deployment",
+        )
     if asked.canary is not None and not 0 <= asked.canary <= 100:
-        raise UsageError(f"--canary {asked.canary}: it is a percentage, 0 to 100")
+        raise UsageError(
+            f"--canary {asked.canary}: give a percentage from 0 to 100", code="deployment"
+        )

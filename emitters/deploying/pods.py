@@ -46,7 +46,8 @@ def memory_of(package: Deployable) -> tuple[int, int, str]:
     if limit is not None and limit < needs:
         raise UsageError(
             f"--memory-limit {limit}: {package.name} needs {needs} MiB",
-            hint=f"That is {said}. Give more: the server itself takes some, too.",
+            code="deployment",
+            hint=f"That is {said}. Give more, because the server itself needs memory too.",
         )
     told = f"{asked} MiB: {said}, and {BESIDE} for the server, an allowance"
     return min(asked, limit or asked), limit or 2 * asked, told
@@ -56,7 +57,7 @@ def _needs(package: Deployable) -> tuple[int, str]:
     """MiB, and where that is from."""
     count = package.served.instances
     if package.memory is not None:
-        said = f"{count} x what the artifact's process took at most in the run"
+        said = f"{count} x the most memory of the artifact's process during the run"
         return -(-package.memory * count // MIB), said
     folders = (package.package, *package.beside)
     size = sum(f.stat().st_size for folder in folders for f in folder.rglob("*") if f.is_file())

@@ -31,7 +31,7 @@ def held_to_schemas(documents: Sequence[Mapping[str, Any]]) -> str:
     """
     problems = [f"{item['kind']}: {line}" for item in documents for line in problems_of(item)]
     if problems:
-        raise InternalError("the manifests don't keep to their schemas", details=problems)
+        raise InternalError("the manifests don't fit their schemas", details=problems)
     said = dict.fromkeys(_how(item["apiVersion"]) for item in documents)
     return "; ".join(
         [*said, "Modelyard's own checks of selectors, ports, probes and limits passed"]

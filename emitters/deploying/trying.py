@@ -140,8 +140,9 @@ class _Trial:
                 log = containers.done([self.tool, "logs", self.name])
                 ended = "isn't ready" if self._runs() else "ended"
                 raise DependencyError(
-                    f"the image of {self.package.name} was built, and the server in it {ended} "
+                    f"the image of {self.package.name} was built, but its server {ended} "
                     f"after {time.monotonic() - began:.0f} s",
+                    code="setup-failed",
                     details=containers.last_lines(log, 20),
                 )
             time.sleep(0.5)
@@ -170,12 +171,13 @@ class _Trial:
         said = done.stdout.strip().splitlines()
         if done.returncode == 1:
             raise GateError(
-                f"the image of {self.package.name} answers otherwise than the source",
+                f"the image of {self.package.name} gives other answers than the source",
                 details=containers.last_lines(done, 20),
             )
         if not said:
             raise DependencyError(
-                f"the image of {self.package.name} runs, and its self-test doesn't",
+                f"the image of {self.package.name} runs, but its self-test fails",
+                code="setup-failed",
                 details=containers.last_lines(done),
             )
         return f"{'no' if done.returncode else 'yes'}: selftest.py inside: {said[0]}"
@@ -202,5 +204,7 @@ class _Trial:
         """
         done = containers.done(line, seconds)
         if done.returncode:
-            raise DependencyError(f"{self.tool} {said}", details=containers.last_lines(done, 12))
+            raise DependencyError(
+                f"{self.tool} {said}", code="setup-failed", details=containers.last_lines(done, 12)
+            )
         return done.stdout

@@ -40,7 +40,7 @@ def _tensors(path: Path) -> dict[str, Any]:
             content = io.BytesIO(archive.read(_WEIGHTS))
         file = h5py.File(content)
     except (OSError, KeyError, zipfile.BadZipFile) as error:
-        raise ModelError(f"{path.name} is damaged: {error}") from error
+        raise ModelError(f"{path.name} is damaged: {error}", code="model-damaged") from error
     file.visititems(
         lambda name, item: found.update({name: item}) if hasattr(item, "dtype") else None
     )

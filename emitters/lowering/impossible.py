@@ -39,7 +39,7 @@ def take_possible(model: onnx_ir.Model) -> list[str]:
         if len(ways) == 1:
             name = _decide(model, place, ways[0])
             branch = "then_branch" if ways[0] else "else_branch"
-            told.append(f"{name} has its {branch} alone: the model fails with the other")
+            told.append(f"{name} only has its {branch}: the model fails with the other")
             fold_constants(model)
         place = _next(model, place if len(ways) == 1 else place + 1)
     return told

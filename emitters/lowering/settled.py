@@ -100,13 +100,13 @@ def _settle(node: onnx_ir.Node, found: Found, at: str) -> str:
         node.replace_input_with(0, add_constant(graph, f"{node.name}_taken", np.asarray(found)))
         branch = "then_branch" if found else "else_branch"
         return (
-            f"{node.name} has its {branch} alone, as at {at}; at sizes where the source takes the "
-            "other, results differ"
+            f"{node.name} only has its {branch}, as at {at}; at sizes where the source takes "
+            "the other branch, results differ"
         )
     axes = np.asarray(found, np.int64)
     node.resize_inputs(2)
     node.replace_input_with(1, add_constant(graph, f"{node.name}_axes", axes))
-    dropped = f"axis {', '.join(map(str, found))} alone" if found else "no axis"
+    dropped = f"only axis {', '.join(map(str, found))}" if found else "no axis"
     return (
         f"{node.name} drops {dropped}, as at {at}; where another has size 1, the source drops it "
         "too"

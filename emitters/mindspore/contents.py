@@ -49,7 +49,7 @@ def contents_of(path: Path) -> Contents:
     try:
         found.ParseFromString(path.read_bytes())
     except message.DecodeError as error:
-        raise ModelError(f"{path.name} is damaged: {error}") from error
+        raise ModelError(f"{path.name} is damaged: {error}", code="model-damaged") from error
     stored: Counter[str] = Counter()
     weights = {}
     for tensor in found.graph.parameter:

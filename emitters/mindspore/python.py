@@ -39,7 +39,7 @@ def python_of(request: Request) -> str:
     named = mindspore(request).mindspore_python
     if named is None:
         why = "mindspore needs mindspore-lite, which no Python but 3.7 has"
-        raise DependencyError(why, hint=_HINT)
+        raise DependencyError(why, code="package-missing", hint=_HINT)
     given = Path(named).expanduser().absolute()
     return _examined(str(given / "bin" / "python" if given.is_dir() else given))
 
@@ -59,11 +59,16 @@ def _examined(path: str) -> str:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise DependencyError(
-            f"--mindspore-python: it can't be run: {error}", hint=_HINT
+            f"--mindspore-python: it can't be run: {error}", code="python-unusable", hint=_HINT
         ) from error
     if asked.returncode:
         said = [line for line in asked.stderr.splitlines() if line.strip()][-1:]
-        raise DependencyError("--mindspore-python has no mindspore-lite", details=said, hint=_HINT)
+        raise DependencyError(
+            "--mindspore-python has no mindspore-lite",
+            code="package-missing",
+            details=said,
+            hint=_HINT,
+        )
     return path
 
 
@@ -92,7 +97,7 @@ class Lite:
             return self._child.call(method, **params)
         except ChildError as error:
             raise ModelError(
-                f"MindSpore Lite: {error.message}", details=self.said()[-8:]
+                f"MindSpore Lite: {error.message}", code="runtime-failed", details=self.said()[-8:]
             ) from error
 
     def said(self) -> Sequence[str]:

@@ -238,7 +238,7 @@ def _shape(node: onnx_ir.Node) -> str | None:
 
 def _slice(node: onnx_ir.Node) -> str | None:
     steps = integers(node.inputs[4]) if len(node.inputs) > 4 else [1]
-    return None if steps and min(steps) > 0 else "MindSpore Lite steps forwards alone"
+    return None if steps and min(steps) > 0 else "MindSpore Lite only steps forwards"
 
 
 _RULES: Mapping[str, Callable[[onnx_ir.Node], str | None]] = {

@@ -52,7 +52,10 @@ class MindsporeSession:
         ours, theirs = [list(spec.shape or ()) for spec in inputs], [i[2] for i in told["inputs"]]
         if ours != theirs:
             self.close()
-            raise ModelError(f"MindSpore Lite loads inputs of {theirs}, and {ours} were written")
+            raise ModelError(
+                f"MindSpore Lite loads inputs of {theirs}, but the file was written with {ours}",
+                code="runtime-failed",
+            )
 
     @property
     def runtime(self) -> dict[str, Any]:

@@ -37,7 +37,9 @@ def write(model: Model, path: Path, python: str) -> None:
         OSError: The folder can't be written.
     """
     if model.weight_bytes() > LIMIT:
-        raise ModelError(f"mindspore takes no more than {LIMIT:,} bytes of weights")
+        raise ModelError(
+            f"mindspore takes at most {LIMIT:,} bytes of weights", code="model-too-large"
+        )
     graph = Legalize().apply(model).graph
     if items := list(refusals(graph)):
         raise UnsupportedError(f"mindspore can't take {len(items)} nodes of this model", items)
@@ -56,7 +58,7 @@ def _convert(plain: Path, path: Path, python: str, graph: onnx_ir.Model) -> None
         lite.call("convert", source=str(plain), path=str(path.with_suffix("").absolute()))
     except MachineError as error:
         why = "MindSpore Lite's converter ended, without a word, at this model"
-        raise ModelError(why, details=error.details, hint=REMEDY) from error
+        raise ModelError(why, code="runtime-failed", details=error.details, hint=REMEDY) from error
     except ModelError as error:
         named = {a or b for a, b in _NAMED.findall("\n".join(lite.said()))}
         found = [node for node in all_nodes(graph) if node.op_type in named]

@@ -207,7 +207,10 @@ class FromFiles(WrappedSession):
             UsageError: There are several rows.
         """
         if self._batched and len(feeds[self._name]) != 1:
-            raise UsageError("--ort-extensions: a run takes one file, and no batch of several")
+            raise UsageError(
+                "--ort-extensions: a run takes one file, not a batch of several",
+                code="server-config",
+            )
         return super().time(feeds, runs, concurrency)
 
     def _fed(self, feeds: Arrays) -> Arrays:

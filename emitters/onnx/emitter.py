@@ -203,7 +203,9 @@ class OnnxEmitter(Emitter, spec=SPECS["onnx"]):
             if (found := failing_on(artifact.path, stock=True)) is None:
                 raise
             told = f"{found} fails on {artifact.path.name}: {error.message}"
-            raise ModelError(told, hint=f"It runs with {found.remedy}.") from error
+            raise ModelError(
+                told, code="runtime-failed", hint=f"It runs with {found.remedy}."
+            ) from error
 
     def alone(self, artifact: Artifact, request: Request) -> Alone | str:
         """The file in ONNX Runtime, on the CPU alone."""
@@ -244,9 +246,10 @@ def _looked_up(model: Model) -> int:
 def _without(found: Failing) -> list[str]:
     if not found.name:
         raise ModelError(
-            f"{found} fails on the file that was written, and can't be left out by its name",
-            hint=f"It runs with {found.remedy}. Let the model be simplified (no --no-simplify): "
-            "what fails may go.",
+            f"{found} fails on the written file, and can't be switched off by its name",
+            code="runtime-failed",
+            hint=f"It runs with {found.remedy}. Let Modelyard simplify the model (without "
+            "--no-simplify), which may remove the cause.",
         )
     return [found.name]
 
@@ -259,7 +262,7 @@ def _why(domain: str) -> tuple[str, str]:
     if domain in ("", "ai.onnx.ml", "com.microsoft"):
         return "ONNX Runtime has no such operator", "check the operator's name and opset"
     return (
-        f"the domain {domain!r} is no part of ONNX, and the model doesn't define the operator",
+        f"the domain {domain!r} isn't part of ONNX, and the model doesn't define the operator",
         "export it as a model-local function, or replace it with standard operators",
     )
 

@@ -65,7 +65,9 @@ def _read(path: Path) -> Any:
     try:
         return core().read_model(path)
     except Exception as error:  # RuntimeError and what it makes of C++'s
-        raise ModelError(f"OpenVINO refuses {path.name}: {words(error)}") from error
+        raise ModelError(
+            f"OpenVINO refuses {path.name}: {words(error)}", code="runtime-failed"
+        ) from error
 
 
 def _nodes(model: Any) -> Iterator[Any]:

@@ -35,7 +35,9 @@ def engine() -> Any:
         import openvino
     except ImportError as error:
         raise DependencyError(
-            f"OpenVINO can't be imported: {one_line(error)}", hint=install_line("openvino")
+            f"OpenVINO can't be imported: {one_line(error)}",
+            code="package-missing",
+            hint=install_line("openvino"),
         ) from error
     return openvino
 

@@ -31,8 +31,8 @@ _REWRITES = {key: rewrite for key, rewrite in REWRITES.items() if key != "Reduce
 
 _REMEDY = "use --to onnx, or cut it out"
 _DIVIDES = (
-    "OpenVINO divides by what isn't constant as a product with 1 / y, and what is rounded then can "
-    "be another number"
+    "OpenVINO divides by a computed value as a product with 1 / y, and a number that is "
+    "rounded after that can be another one"
 )
 _WIDE = (DataType.INT64, DataType.UINT32, DataType.UINT64)
 _SATURATES_RIGHTLY = ("Clip", "Max", "Min", "Slice")
@@ -51,7 +51,7 @@ def refusals(model: onnx_ir.Model) -> Iterator[Unsupported]:
     """All that stays otherwise, once what can be rewritten is."""
     for value in model.graph.outputs:
         if value.is_graph_input():
-            why_not = "it is an input as it is, and OpenVINO's conversion makes two inputs of it"
+            why_not = "it is an unchanged input, and OpenVINO's conversion makes two inputs of it"
             yield Unsupported(value.name or "", "output", why_not, "leave that output out")
     for node in all_nodes(model):
         if (reason := why(node)) is not None:
@@ -93,7 +93,7 @@ def _resize(node: onnx_ir.Node) -> str | None:
     if told.get("antialias"):
         return "OpenVINO's antialiasing has other weights"
     if told.get("exclude_outside") and told.get("mode") == "cubic":
-        return "OpenVINO's cubic weights count what is outside"
+        return "OpenVINO's cubic weights count the pixels outside of the image"
     if told.get("keep_aspect_ratio_policy", "stretch") != "stretch":
         return "OpenVINO doesn't keep aspect ratios"
     return None
@@ -121,7 +121,7 @@ def _pad(node: onnx_ir.Node) -> str | None:
 
 def _grid(node: onnx_ir.Node) -> str | None:
     shape = node.inputs[0].shape if node.inputs[0] is not None else None
-    return "OpenVINO samples 2-D grids alone" if shape is None or len(shape) != 4 else None
+    return "OpenVINO only samples 2-D grids" if shape is None or len(shape) != 4 else None
 
 
 def _lstm(node: onnx_ir.Node) -> str | None:
@@ -145,7 +145,7 @@ def _nms(node: onnx_ir.Node) -> str | None:
     given = node.inputs[3] if len(node.inputs) > 3 else None
     if given is None or constant_tensor(given) is not None:
         return None
-    return "OpenVINO drops boxes whose overlap is the threshold, and that isn't constant"
+    return "OpenVINO drops boxes whose overlap equals the threshold, and the scores aren't constant"
 
 
 def _largest(node: onnx_ir.Node) -> str | None:
@@ -186,7 +186,9 @@ _RULES: Mapping[str, Callable[[onnx_ir.Node], str | None]] = {
     "Dropout": _dropout,
     "DynamicQuantizeLinear": lambda node: _DIVIDES,
     "GridSample": _grid,
-    "If": lambda node: "OpenVINO's CPU gives what lies in memory for results of some branches",
+    "If": lambda node: (
+        "OpenVINO's CPU plug-in returns arbitrary memory for results of some branches"
+    ),
     "LSTM": _lstm,
     "LpNormalization": lambda node: "OpenVINO adds to the norm that it divides by",
     "MaxPool": _pool,

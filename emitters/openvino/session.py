@@ -54,7 +54,9 @@ class OpenvinoSession:
             model = core().read_model(path)
             self._compiled = core().compile_model(model, "CPU", settings)
         except Exception as error:  # RuntimeError and what it makes of C++'s
-            raise ModelError(f"OpenVINO refuses {path.name}: {words(error)}") from error
+            raise ModelError(
+                f"OpenVINO refuses {path.name}: {words(error)}", code="runtime-failed"
+            ) from error
         borders = borders_of(model)
         self.inputs = _specs(self._compiled.inputs, borders["inputs"], model)
         self.outputs = _specs(self._compiled.outputs, borders["outputs"], model)
@@ -89,7 +91,7 @@ class OpenvinoSession:
                 for spec, tensor in zip(self.outputs, request.output_tensors, strict=True)
             ]
         except Exception as error:
-            raise ModelError(f"OpenVINO failed: {words(error)}") from error
+            raise ModelError(f"OpenVINO failed: {words(error)}", code="runtime-failed") from error
         return {spec.name: array for spec, array in zip(self.outputs, found, strict=True)}
 
     def time(
@@ -123,7 +125,7 @@ def borders_of(model: Any) -> dict[str, list[tuple[str, list[int | str]]]]:
     try:
         found: dict[str, Any] = json.loads(model.get_rt_info(list(BORDERS)).value)
     except RuntimeError as error:
-        raise ModelError("the IR wasn't written by modelyard") from error
+        raise ModelError("the IR wasn't written by Modelyard", code="not-an-artifact") from error
     return found
 
 

@@ -129,8 +129,10 @@ def _untaken(model: Any) -> Iterator[Unsupported]:
         for output in node.outputs():
             kind, name = node.get_type_name(), node.get_friendly_name()
             if output.get_partial_shape().rank.is_dynamic and kind != "Constant":
-                why = "OpenVINO's CPU takes no tensors whose number of axes hangs on values"
-                yield Unsupported(name, kind, why, "make what says it constant")
+                why = (
+                    "OpenVINO's CPU plug-in takes no tensors whose number of axes depends on values"
+                )
+                yield Unsupported(name, kind, why, "make the value that decides it constant")
             elif output.get_element_type().get_type_name() == "string":
                 why = "OpenVINO's CPU computes nothing of text"
                 yield Unsupported(name, kind, why, _REMEDY)

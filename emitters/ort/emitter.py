@@ -97,9 +97,10 @@ class OrtEmitter(Emitter, spec=SPECS["ort"]):
 
         if model.weight_bytes() > LIMIT:
             raise ModelError(
-                f"writing {FILE_NAME}: its weights take {model.weight_bytes():,} bytes, and it has "
-                f"room for {LIMIT:,}",
-                hint="Convert to onnx, whose weights may be in a file of their own.",
+                f"writing {FILE_NAME}: its weights have {model.weight_bytes():,} bytes; the "
+                f"limit is {LIMIT:,}",
+                code="model-too-large",
+                hint="Convert to onnx, which can keep its weights in another file.",
             )
         if model.legalized is not None:
             model = replace(model, graph=model.legalized.graph)

@@ -54,11 +54,13 @@ def session_of(path: Path) -> Any:
         ModelError: It isn't of this format, or holds no model.
     """
     if not is_ort(path):
-        raise ModelError(f"{path.name} is no .ort file: it has no {MARK.decode()} mark")
+        raise ModelError(
+            f"{path.name} isn't an .ort file: it has no {MARK.decode()} mark", code="model-damaged"
+        )
     with reading(path.name):
         root = schema().InferenceSession.InferenceSession.GetRootAs(path.read_bytes(), 0)
         if root.Model() is None or root.Model().Graph() is None:
-            raise ModelError(f"{path.name} holds no graph")
+            raise ModelError(f"{path.name} holds no graph", code="model-damaged")
     return root
 
 

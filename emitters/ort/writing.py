@@ -50,7 +50,9 @@ def write(model: Path, made: Path, level: str) -> None:
             str(model), options, providers=cpu, disabled_optimizers=without
         )
     except Exception as error:  # its own exception classes share no public base
-        raise ModelError(f"ONNX Runtime can't write {made.name}: {clean_message(error)}") from error
+        raise ModelError(
+            f"ONNX Runtime can't write {made.name}: {clean_message(error)}", code="runtime-failed"
+        ) from error
     try:
         made.write_bytes(_canonical(made))
     except OSError as error:

@@ -175,7 +175,11 @@ class Package:
     def _uncompared(self, shipped: Shipped) -> str:
         if not shipped.reference:
             return UNCHECKED
-        return "" if shipped.items else "no sample goes along: each misses a limit alone"
+        return (
+            ""
+            if shipped.items
+            else ("no sample is in the package: each one misses a limit by itself")
+        )
 
     def _labels(self, folder: Path) -> dict[str, str]:
         """The file of class names by output."""

@@ -17,15 +17,14 @@ _TEXTS = '{"text": "A sentence.", "pair": "Another one."}'
 """Two texts in JSON."""
 
 _OF_TEXTS = (
-    "Texts come in JSON as well, where `pair` is the second of two and may be left out; several "
-    "as a list of such."
+    "Texts can also be JSON. `pair` is the second of two texts, and may be left out. Several texts "
+    "are a list of such objects."
 )
 
 _TYPED = (
-    "Say what a body is: unless told, curl calls it a form's "
-    "(`application/x-www-form-urlencoded`), which the server's own frontend takes apart: what is "
-    "no form is an error 500 of its, and the rest is answered 415. A body of which nothing is said "
-    "is taken."
+    "Give the content type of a body. Without it, curl sends the type of a form "
+    "(`application/x-www-form-urlencoded`), which the server's own frontend parses: a body that "
+    "isn't a form gets error 500, and a form gets 415. A body without a type is accepted."
 )
 
 _BOUNDS = {
@@ -40,7 +39,7 @@ _REFUSED = {
     "transparent where the model sees no transparency",
     "sound": "it can't be read, is empty, or a WAV or FLAC file cut short",
     "text": "it is empty, or not in UTF-8",
-    "row": "it is empty, lacks a column, or holds what is no number where one has to be",
+    "row": "it is empty, lacks a column, or has a cell that isn't a number where one is needed",
 }
 
 
@@ -70,9 +69,9 @@ def told_of_files(declared: Declaration, url: str, *, typed: bool = False, form:
     texts = f" {_OF_TEXTS}" if "text" in kinds else ""
     texts += f" {_TYPED}" if typed else ""
     return (
-        f"```\n{commands}\n```\nThe answer is JSON; of several files, a list as `answers`.{texts} "
-        f"At most: {most} (`limits` in `stages.json`). "
-        f'A file that can\'t be taken is told so, `{{"error": ...}}`: with status 400 where '
-        f"{wrong}; with 413 where it is larger than that, with 415 where its content type is "
-        "another kind's. One wrong file among several refuses them all."
+        f"```\n{commands}\n```\nThe answer is JSON. For several files, it is a list, `answers`."
+        f"{texts} Limits: {most} (`limits` in `stages.json`). "
+        f'The answer to a refused file is `{{"error": ...}}`. The status is 400 if '
+        f"{wrong}; 413 if it is larger than the limits; 415 if its content type is of "
+        "another kind. One wrong file among several refuses all of them."
     )

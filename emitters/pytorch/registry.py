@@ -8,9 +8,12 @@ from emitters.lowering.never import reasons
 TABLE = Table(
     "PyTorch",
     reasons(
-        random="what PyTorch draws isn't what another generator draws: it can't be checked",
+        random=(
+            "PyTorch draws other random numbers than other generators, so its outputs can't "
+            "be checked"
+        ),
         strings="PyTorch has no tensors of strings",
-        sequences="optionals and maps aren't among what modules take and give",
+        sequences="modules can't take or give optionals and maps",
         training="it is for training",
     ),
 )

@@ -52,12 +52,13 @@ def choose_max_batch(
     """
     asked = request.max_batch
     if asked is not None and asked < 0:
-        raise UsageError(f"--max-batch {asked}: it can't be negative")
+        raise UsageError(f"--max-batch {asked}: it can't be negative", code="option-value")
     if asked == 0:
         return 0, "max_batch_size 0: asked for by --max-batch 0"
     if asked and largest is not None and asked > largest:
         raise UsageError(
             f"--max-batch {asked}: the engine's profiles end at a batch of {largest}",
+            code="shape-range",
             hint="Give --shapes with a larger batch.",
         )
     size = asked or largest or max(DEFAULT_MAX_BATCH, *request.preferred_batch, 1)
@@ -69,12 +70,13 @@ def choose_max_batch(
     if asked:
         raise UsageError(
             f"--max-batch {asked}, but servers can't batch this model: {problem}",
+            code="server-config",
             hint=f"Serve it with --max-batch 0{_FREED if _could_be_free(model, request) else '.'}",
         )
     return 0, f"max_batch_size 0: {problem}"
 
 
-_FREED = "; or convert it with --batch dynamic, if its elements don't hang on each other."
+_FREED = "; or convert it with --batch dynamic, if its elements don't depend on each other."
 
 
 def _could_be_free(model: Model, request: ServingRequest) -> bool:

@@ -32,7 +32,10 @@ def facts_of(folder: Path) -> dict[str, Any]:
     try:
         return dict(json.loads((folder / FACTS).read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:
-        raise UsageError(f"{folder.name}/{FACTS} isn't as it was written: {error}") from error
+        raise UsageError(
+            f"{folder.name}/{FACTS} was changed since it was written: {error}",
+            code="package-incomplete",
+        ) from error
 
 
 def model_files(folder: Path, facts: Mapping[str, Any]) -> list[str]:

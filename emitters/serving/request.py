@@ -100,6 +100,7 @@ def refuse_label(request: ServingRequest, title: str) -> None:
     if request.version_label is not None:
         raise UsageError(
             f"--version-label {request.version_label}: {title} has no labels for versions",
-            hint="Clients name the version's number. TensorFlow Serving has labels: "
-            "--serve tfserving.",
+            code="option-not-applicable",
+            hint="Clients use the version's number. TensorFlow Serving has labels: --serve "
+            "tfserving.",
         )

@@ -66,7 +66,8 @@ class VersionedServer(Server):
         path = folder / served.name
         if path.exists():
             raise UsageError(
-                f"{path.name} is in the way: the folder to package into holds it already",
+                f"{path.name} is in the way: the package folder already holds it",
+                code="output-in-the-way",
                 hint="Serve one precision at a time, or choose another --name.",
             )
         notes = self.decided(served)

@@ -199,12 +199,14 @@ def no_engine(
     if _NO_MEMORY.search(text):
         return MachineError(
             f"{library.title} ran out of memory",
+            code="out-of-memory",
             details=reasons,
             hint=MORE_MEMORY,
         )
     hint = next((hint for pattern, hint in _HINTS if re.search(pattern, text)), "")
     return ModelError(
         f"{library.title} built no engine",
+        code="runtime-failed",
         details=reasons or ["its log gives no reason"],
         hint=hint,
     )

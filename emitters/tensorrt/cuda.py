@@ -33,11 +33,14 @@ def _ours() -> Iterator[None]:
     except Stopped as stopped:
         if stopped.code == DEPENDENCY:
             hint = "Run it on a machine with a GPU (nvidia-smi lists it); see `modelyard doctor`."
-            raise DependencyError(stopped.message, hint=stopped.hint or hint) from stopped
+            raise DependencyError(
+                stopped.message, code="device-missing", hint=stopped.hint or hint
+            ) from stopped
         raise MachineError(
             stopped.message,
-            hint="After such an error nothing runs in this process any more; run it again. Where "
-            "memory is spent, use a smaller batch or fewer callers.",
+            code="machine",
+            hint="After such an error, nothing runs in this process any more, so run it again. "
+            "If memory ran out, use a smaller batch or fewer callers.",
         ) from stopped
 
 
@@ -92,7 +95,9 @@ def open_device(index: int = 0) -> Device:
     count = _get("cuDeviceGetCount", ctypes.c_int)
     if index >= count:
         raise DependencyError(
-            f"there is no GPU {index}: the driver shows {count}", hint="See CUDA_VISIBLE_DEVICES."
+            f"there is no GPU {index}: the driver shows {count}",
+            code="device-missing",
+            hint="See CUDA_VISIBLE_DEVICES.",
         )
     handle = _get("cuDeviceGet", ctypes.c_int, index)
     major, minor = (_get("cuDeviceGetAttribute", ctypes.c_int, n, handle) for n in _CAPABILITY)

@@ -79,7 +79,8 @@ class TensorrtRtxEmitter(Emitter, spec=SPECS["tensorrt-rtx"]):
         if request.max_latency is not None and not has_gpu():
             raise DependencyError(
                 f"--max-latency can't be judged for {self.name}: {_NO_GPU}",
-                hint="Leave it out here, and give it to modelyard bench on the target.",
+                code="device-missing",
+                hint="Leave it out here, and give it to modelyard bench on the target machine.",
             )
 
     # -- building ------------------------------------------------------------------------
@@ -187,6 +188,7 @@ class TensorrtRtxEmitter(Emitter, spec=SPECS["tensorrt-rtx"]):
         if not graph.is_file() or not plan.with_name(FACTS).is_file():
             raise DependencyError(
                 f"{plan.name} can't be run: {why}",
+                code="device-missing",
                 hint=f"With {GRAPH} and {FACTS} beside it, that graph can be checked instead.",
             )
         require_unchanged(plan)

@@ -30,7 +30,7 @@ _INVALID: dict[str, tuple[type[ModelyardError], str]] = {
     "UNSUPPORTED_CC": (ModelError, "Build it again for this GPU."),
     "OLD_CUDA_DRIVER": (DependencyError, "Install a newer NVIDIA driver."),
     "OLD_CUDA_RUNTIME": (DependencyError, "Install a newer CUDA runtime."),
-    "INSUFFICIENT_GPU_MEMORY": (MachineError, "End what else runs on the GPU."),
+    "INSUFFICIENT_GPU_MEMORY": (MachineError, "End other programs on the GPU."),
     "MALFORMED_ENGINE": (ModelError, "The file is damaged or no engine: build it again."),
     "CUDA_ERROR": (MachineError, "Run it again; see nvidia-smi."),
 }
@@ -94,7 +94,10 @@ class Engine:
         """
         kind = self._engine.get_tensor_dtype(name).name
         if kind not in DTYPES:
-            raise ModelError(f"the engine's {name} is {kind}, which can't be exchanged as an array")
+            raise ModelError(
+                f"the engine's {name} is {kind}, which can't be exchanged as an array",
+                code="runtime-failed",
+            )
         return DTYPES[kind]
 
     def shape(self, name: str) -> tuple[int, ...]:
@@ -151,8 +154,10 @@ class Engine:
         if engine is None:
             raise ModelError(
                 f"{self._title} refuses the engine {plan.name}",
+                code="engine-mismatch",
                 details=self.log,
-                hint="An engine runs with the version and the GPU that it was built for.",
+                hint="An engine only runs with the library version and the GPU that it was "
+                "built for.",
             )
         if self._is_stripped(engine):
             self._refit(engine, plan.with_name("model.onnx"))
@@ -169,13 +174,15 @@ class Engine:
         if not graph.is_file():
             raise ModelError(
                 f"the engine was built without its weights, and {graph.name} isn't beside it",
-                hint="Put the ONNX file that it was built from there.",
+                code="source-changed",
+                hint="Put the ONNX file that the engine was built from beside it.",
             )
         refitter = self.library.Refitter(engine, self._logger)
         parser = self.library.OnnxParserRefitter(refitter, self._logger)
         if not parser.refit_from_file(str(graph)) or not refitter.refit_cuda_engine():
             raise ModelError(
                 f"{graph.name} doesn't fit the engine, which was built without its weights",
+                code="engine-mismatch",
                 details=self.log,
             )
 
@@ -193,6 +200,7 @@ class Engine:
         raise kind(
             f"{self._title} on {self.device.name} ({self.device.capability}) refuses the engine "
             f"{name}: {said}",
+            code="engine-mismatch",
             details=self.log,
             hint=hint,
         )
@@ -221,10 +229,11 @@ class Engine:
         )
         if context is None:
             raise MachineError(
-                f"the library made no execution context ({self._scratch_bytes() >> 20} MiB of "
-                "scratch memory)",
+                "the library couldn't make an execution context "
+                f"({self._scratch_bytes() >> 20} MiB of scratch memory)",
+                code="out-of-memory",
                 details=self.log,
-                hint="Use a smaller largest batch or fewer callers.",
+                hint="Use a smaller largest batch, or fewer callers.",
             )
         return context
 
@@ -278,6 +287,7 @@ def _load(module: str) -> Any:
     except ImportError as error:
         raise DependencyError(
             f"running the engine needs the Python package {module}: {error}",
+            code="package-missing",
             hint=install_line(module.replace("_", "-")),
         ) from error
 

@@ -66,18 +66,27 @@ class Lane:
             missing = self._context.infer_shapes()
         except RuntimeError as error:  # the bindings' own for inputs that don't go together
             raise ModelError(
-                f"the engine can't compute with these inputs: {error}", details=self._engine.log
+                f"the engine can't compute with these inputs: {error}",
+                code="runtime-failed",
+                details=self._engine.log,
             ) from error
         if missing:
-            raise ModelError(f"the engine can't infer shapes from {', '.join(missing)}")
+            raise ModelError(
+                f"the engine can't infer shapes from {', '.join(missing)}", code="runtime-failed"
+            )
 
     def _checked(self, name: str, feeds: Mapping[str, Array]) -> Array:
         if name not in feeds:
-            raise UsageError(f"running the engine: the input {name} is missing")
+            raise UsageError(
+                f"running the engine: the input {name} is missing", code="samples-mismatch"
+            )
         wanted = dtype_of(self._engine.dtype(name))
         array = np.asarray(feeds[name])
         if array.dtype != wanted:
-            raise UsageError(f"running the engine: {name} is {array.dtype}, it takes {wanted}")
+            raise UsageError(
+                f"running the engine: {name} is {array.dtype}, but the engine takes {wanted}",
+                code="samples-mismatch",
+            )
         return np.ascontiguousarray(array).reshape(array.shape)
 
     def _set_profile(self, arrays: Mapping[str, Array]) -> None:
@@ -142,7 +151,7 @@ class Lane:
             self._stream.launch(self._graph)
             return
         if not self._context.execute_async_v3(self._stream.handle):
-            raise MachineError("the engine failed to run", details=self._engine.log)
+            raise MachineError("the engine failed to run", code="machine", details=self._engine.log)
 
     def timed(self, runs: int) -> list[int]:
         """Runs what was loaded ``runs`` times, one after the other.
@@ -208,7 +217,7 @@ class Lane:
             memory = self._memory.get(name)
             return shape, memory.address if memory else 0
         if allocator.shape is None:
-            raise MachineError(f"the engine told no shape of its output {name}")
+            raise MachineError(f"the engine gave no shape of its output {name}", code="machine")
         return allocator.shape, allocator.memory.address if allocator.memory else 0
 
     def close(self) -> None:
@@ -230,7 +239,9 @@ class Lane:
 
     def _require(self, done: bool, what: str) -> None:
         if not done:
-            raise ModelError(f"the engine refuses the {what}", details=self._engine.log)
+            raise ModelError(
+                f"the engine refuses the {what}", code="runtime-failed", details=self._engine.log
+            )
 
 
 def output_allocator(library: Any) -> Any:

@@ -56,10 +56,14 @@ def require_unchanged(plan: Path) -> dict[str, Any]:
             if not (there := plan.with_name(name)).is_file() or file_digest(there) != sha256
         ]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ModelError(f"{file.name} is damaged: {error}", hint="Build it again.") from error
+        raise ModelError(
+            f"{file.name} is damaged: {error}", code="model-damaged", hint="Build it again."
+        ) from error
     if changed:
         raise ModelError(
-            f"{', '.join(changed)} was changed since the engine was built", hint="Build it again."
+            f"{', '.join(changed)} was changed since the engine was built",
+            code="source-changed",
+            hint="Build it again.",
         )
     return known
 

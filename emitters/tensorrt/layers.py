@@ -119,9 +119,10 @@ def require_as_requested(precision: str, asked: Mapping[str, Any], made: Mapping
     if not made or not lowers(precision, asked) or lowers(precision, made):
         return
     raise ModelError(
-        f"the network asks for {WANTED[precision]}, and nothing in the engine computes in it",
+        f"the network asks for {WANTED[precision]}, but nothing in the engine computes in it",
+        code="precision-unavailable",
         details=[f"{name}: {item['layers']} layers" for name, item in made.items()],
-        hint="Ask for fp32, or look at build.log for what the builder says of the layers.",
+        hint="Ask for fp32, or read what the builder says about the layers in build.log.",
     )
 
 

@@ -70,6 +70,7 @@ def find(target: str) -> Library:
     if library is None:
         raise DependencyError(
             f"the target {target} needs the Python package {_MODULES[target]}",
+            code="package-missing",
             hint=_how_to_install(target),
         )
     return library

@@ -141,23 +141,29 @@ def require_sound(request: Request) -> None:
     asked = engine(request)
     level, workspace = asked.optimization_level, asked.workspace
     if level is not None and not 0 <= level <= 5:
-        raise UsageError(f"--optimization-level {level}: it is 0 to 5")
+        raise UsageError(
+            f"--optimization-level {level}: the value has to be 0 to 5", code="option-value"
+        )
     if workspace is not None and workspace < 1:
-        raise UsageError(f"--workspace {workspace}: it is a number of MiB, at least 1")
+        raise UsageError(
+            f"--workspace {workspace}: give a number of MiB, at least 1", code="option-value"
+        )
     for text in asked.compute_capabilities:
         if not re.fullmatch(r"\d{1,2}\.\d", text):
             raise UsageError(
-                f"--compute-capability {text}: it is two numbers, as in 8.6",
-                hint="NVIDIA's page \"CUDA GPUs\" lists each device's.",
+                f"--compute-capability {text}: give two numbers, as in 8.6",
+                code="option-value",
+                hint='NVIDIA\'s page "CUDA GPUs" lists the number of each device.',
             )
     if asked.plugins and not request.trust_source:
         raise UsageError(
             f"--plugin {asked.plugins[0]} runs that library's code here",
+            code="untrusted-code",
             hint="Add --trust-source if you trust it.",
         )
     for path in asked.plugins:
         if not Path(path).is_file():
-            raise UsageError(f"--plugin {path}: there is no such file")
+            raise UsageError(f"--plugin {path}: there is no such file", code="file-not-found")
 
 
 def require_had(options: EngineOptions, library: Library) -> None:
@@ -184,5 +190,7 @@ def refuse(options: EngineOptions, missing: Mapping[str, str], library: Library)
     found = [f"{FLAGS.get(key, key)}: {why}" for key, why in missing.items() if key in asked]
     if found:
         raise UsageError(
-            f"{library.title} doesn't have {len(found)} of the options asked for", details=found
+            f"{library.title} doesn't have {len(found)} of the given options",
+            code="option-not-applicable",
+            details=found,
         )

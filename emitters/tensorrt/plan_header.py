@@ -53,12 +53,16 @@ def read_header(path: Path) -> PlanHeader:
         head = file.read(_HEADER)
     target = MAGIC.get(head[:4])
     if target is None:
-        raise ModelError(f"{path.name} is no engine of TensorRT: it begins with {head[:4]!r}")
+        raise ModelError(
+            f"{path.name} isn't an engine of TensorRT: it begins with {head[:4]!r}",
+            code="model-damaged",
+        )
     size = path.stat().st_size
     written = int.from_bytes(head[16:24], "little")
     if len(head) < _HEADER or (target == "tensorrt-rtx" and written != size):
         raise ModelError(
-            f"{path.name} is damaged: it is {size} bytes long, and says {written}",
+            f"{path.name} is damaged: it has {size} bytes, but its header says {written}",
+            code="model-damaged",
             hint="Build it again.",
         )
     version = ".".join(str(number) for number in head[24:28])
@@ -81,7 +85,9 @@ def require_version(header: PlanHeader, version: str, name: str) -> None:
     """
     if header.version.split(".")[:3] != version.split(".")[:3]:
         raise ModelError(
-            f"{name} was built by {header.target} {header.version}; {version} is here",
-            hint="Build it again with this version, or with --version-compatible where the library "
-            "has that.",
+            f"{name} was built by {header.target} {header.version}, but {version} is "
+            "installed here",
+            code="engine-mismatch",
+            hint="Build it again with this version, or with --version-compatible if the library "
+            "has that option.",
         )

@@ -47,9 +47,9 @@ def started(library: Library) -> Iterator[Child]:
             argv = (*COMMAND, library.module)
             child = Child(argv, what=f"the process of {library.title}", env=_environment())
         except OSError as error:
-            raise MachineError(f"the process of {library.title} can't be started: {error}") from (
-                error
-            )
+            raise MachineError(
+                f"the process of {library.title} can't be started: {error}", code="process-ended"
+            ) from (error)
     try:
         yield child
     finally:
@@ -79,7 +79,10 @@ def ask(child: Child, request: Mapping[str, Any], folder: Path, library: Library
         if not _lacked_memory(error.details):
             raise
         raise MachineError(
-            f"{library.title} ran out of memory", details=error.details, hint=MORE_MEMORY
+            f"{library.title} ran out of memory",
+            code="out-of-memory",
+            details=error.details,
+            hint=MORE_MEMORY,
         ) from error
 
 
@@ -91,22 +94,31 @@ def _lacked_memory(log: Sequence[str]) -> bool:
 def _said(error: ChildError, library: Library) -> ModelyardError:
     if error.kind == "memory" or _lacked_memory([error.message, *error.details]):
         return MachineError(
-            f"{library.title} ran out of memory", details=error.details, hint=MORE_MEMORY
+            f"{library.title} ran out of memory",
+            code="out-of-memory",
+            details=error.details,
+            hint=MORE_MEMORY,
         )
     if error.kind == "space":
         return MachineError(
-            f"writing the engine: {error.message}", details=error.details, hint=MORE_SPACE
+            f"writing the engine: {error.message}",
+            code="write-failed",
+            details=error.details,
+            hint=MORE_SPACE,
         )
     if error.kind == "usage":
-        return UsageError(error.message, details=error.details)
+        return UsageError(error.message, code="option-value", details=error.details)
     if error.kind == "dependency":
         return DependencyError(
             f"{library.title} can't be loaded: {error.message}",
+            code="package-missing",
             details=error.details,
-            hint="Its shared libraries have to be found: by the package that brings them, or "
-            "through LD_LIBRARY_PATH.",
+            hint="Python has to find its shared libraries, through the package that contains "
+            "them or LD_LIBRARY_PATH.",
         )
-    return ModelError(f"{library.title} failed: {error.message}", details=error.details)
+    return ModelError(
+        f"{library.title} failed: {error.message}", code="runtime-failed", details=error.details
+    )
 
 
 def _environment() -> dict[str, str | None]:

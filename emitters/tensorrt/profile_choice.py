@@ -33,6 +33,7 @@ def choose_profile(
     if not fitting:
         raise UsageError(
             f"{doing}: the inputs fit none of the engine's optimization profiles",
+            code="shape-range",
             details=[f"profile {index}: {misfit}" for index, misfit in enumerate(misfits)],
             hint="Build the engine for these shapes too: --shapes NAME:MIN,NAME:OPT,NAME:MAX.",
         )

@@ -105,7 +105,8 @@ def _profile(
     ]
     if missing:
         raise UsageError(
-            f"an engine needs to know how large {', '.join(dict.fromkeys(missing))} can be",
+            f"an engine needs the largest size of {', '.join(dict.fromkeys(missing))}",
+            code="size-unknown",
             hint="Give samples, --dim NAME=SIZE, or --shapes NAME:MIN,OPT,MAX.",
         )
     return {name: given.get(name) or _sized(spec, sizes) for name, spec in inputs.items()}

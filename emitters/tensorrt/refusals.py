@@ -24,7 +24,7 @@ _REMEDIES = {
         INTEGER_PRODUCTS | {"DynamicQuantizeLinear", "QLinearAdd", "QGemm"}, _FLOAT_SOURCE
     ),
     **dict.fromkeys(SEQUENCES, "give and take tensors instead of sequences and optionals"),
-    **dict.fromkeys(STRINGS, "do what is done with strings before the model"),
+    **dict.fromkeys(STRINGS, "process strings before the model"),
     **dict.fromkeys(RANDOM, "draw the numbers outside, and hand them to the model as an input"),
     "Unique": "do it outside of the model: how much it gives depends on its values",
 }
@@ -66,7 +66,9 @@ def typed_refusals(model: Model, items: Sequence[Unsupported]) -> list[Unsupport
         for value in values
         if (dtype := dtype_name(value.dtype) if value.dtype else "") not in _TYPES
     ]
-    unnamed = Unsupported("", "the model", "one of its tensors is of a type that TensorRT lacks")
+    unnamed = Unsupported(
+        "", "the model", "one of its tensors has a type that TensorRT doesn't have"
+    )
     return [*(found or [unnamed]), *others]
 
 

@@ -153,8 +153,8 @@ class EngineSession:
             return self._child.call(method, **params)
         except ChildError as error:
             kind = _ERRORS.get(error.kind, InternalError)
-            hint = str(error.fields.get("hint") or "")
-            raise kind(error.message, details=error.details, hint=hint) from error
+            code, hint = (str(error.fields.get(name) or "") for name in ("code", "hint"))
+            raise kind(error.message, code=code, details=error.details, hint=hint) from error
 
 
 def _runtime_cache(path: Path, library: Library, request: Request) -> str | None:

@@ -138,7 +138,7 @@ def _load_plugin(path: str) -> None:
         ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
     except OSError as error:
         raise DependencyError(
-            f"the plugin library {Path(path).name} doesn't load: {error}"
+            f"the plugin library {Path(path).name} doesn't load: {error}", code="package-missing"
         ) from error
 
 

@@ -76,7 +76,8 @@ class StandIn:
         """
         raise DependencyError(
             f"{self._stands_for} can't be measured here: {self._why}",
-            hint="Measure it on the machine that it is for: modelyard bench.",
+            code="device-missing",
+            hint="Measure it on the machine that it is for, with modelyard bench.",
         )
 
     def close(self) -> None:

@@ -41,7 +41,7 @@ def make_integer(model: TfliteModel, dtype: DataType) -> list[Unsupported]:
             found = _output(graph, tensor, dtype)
             outputs[name] = found or tensor
             if found is None:
-                reason = "what makes it computes in float32, or makes another output too"
+                reason = "its producer computes in float32, or makes another output too"
                 problems.append(Unsupported(name, "output", reason, _HINT))
     model.inputs, model.outputs = inputs, outputs
     graph.inputs, graph.outputs = list(inputs.values()), list(outputs.values())

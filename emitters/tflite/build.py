@@ -182,7 +182,7 @@ def pad(
     if not any(before) and not any(after):
         return x
     if min(*before, *after) < 0:
-        raise Refused("negative padding cuts, and has to be a Slice here")
+        raise Refused("negative padding crops, which needs a Slice here")
     shape = tuple(
         dim + low + high if isinstance(dim, int) else f"{dim}+{low + high}" if low + high else dim
         for dim, low, high in zip(x.shape, before, after, strict=True)

@@ -137,8 +137,8 @@ class Context:
             name = value.name if value is not None else "an output"
             raise Refused(
                 f"the rank of {name!r} isn't known",
-                "give sizes above 1 that settle it (--dim NAME=SIZE), or fix what it depends on "
-                "(--input NAME:DIMS, --batch N)",
+                "give sizes above 1 that make it known (--dim NAME=SIZE), or fix the sizes "
+                "that it depends on (--input NAME:DIMS, --batch N)",
             )
         return shape_of(value)
 

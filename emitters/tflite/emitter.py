@@ -138,7 +138,7 @@ class TfliteEmitter(Emitter, spec=SPECS["tflite"]):
             DependencyError: LiteRT isn't installed.
         """
         if artifact.path.suffix == "":
-            raise InternalError(f"{artifact.path.name} is no file")
+            raise InternalError(f"{artifact.path.name} isn't a file")
         return open_file(artifact.path, request, frugal=frugal)
 
     def load(self, artifact: Artifact, request: Request) -> Session:

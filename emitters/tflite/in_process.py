@@ -92,7 +92,7 @@ class InProcessSession:
         """Wall times of one caller; raises UsageError for several, which one interpreter can't
         serve at once."""
         if concurrency != 1:
-            raise UsageError("one interpreter serves one caller at a time")
+            raise UsageError("one interpreter serves one caller at a time", code="python-argument")
         taken, start = [], time.perf_counter_ns()
         for _ in range(runs):
             begun = time.perf_counter_ns()
@@ -111,4 +111,4 @@ def _failing(doing: str) -> Iterator[None]:
     try:
         yield
     except (ValueError, RuntimeError) as error:
-        raise ModelError(f"LiteRT failed while {doing}: {error}") from error
+        raise ModelError(f"LiteRT failed while {doing}: {error}", code="runtime-failed") from error

@@ -5,10 +5,12 @@ from __future__ import annotations
 from emitters.lowering.never import reasons
 
 REASONS = reasons(
-    random="TFLite's generators give other numbers than any other runtime's: what it computes "
-    "can't be checked",
+    random=(
+        "TFLite's generators give other numbers than every other runtime's, so its outputs "
+        "can't be checked"
+    ),
     strings="LiteRT's kernels compute on no strings",
-    sequences="TFLite has tensors alone, no sequences, optionals or maps",
+    sequences="TFLite only has tensors, no sequences, optionals or maps",
     training="it is for training",
 )
 """By operator of ai.onnx or ai.onnx.ml."""

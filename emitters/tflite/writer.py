@@ -81,7 +81,8 @@ def _check_sizes(model: TfliteModel) -> None:
     }
     if constants:
         raise ModelError(
-            "constants have more elements than LiteRT counts (2^31 - 1)",
+            "constants have more elements than LiteRT can count (2^31 - 1)",
+            code="model-too-large",
             details=[f"{name}: {size:,} elements" for name, size in constants.items()],
             hint="Split them in the model, or use another target.",
         )

@@ -86,7 +86,8 @@ class BlobTensor:
         expected = int(np.prod(shape, dtype=np.int64) * self.dtype.itemsize)
         if expected != self.size:
             raise ModelError(
-                f"{self.path.name}: {name} takes {expected} bytes, and its record says {self.size}"
+                f"{self.path.name}: {name} needs {expected} bytes, but its record says {self.size}",
+                code="model-damaged",
             )
         if self.path.stat().st_nlink > 1:  # onnx_ir itself refuses a file of several names
             mapped = np.memmap(self.path, np.uint8, "r")[self.offset : self.offset + self.size]
@@ -109,7 +110,10 @@ class BlobTensor:
             file.seek(self.offset)
             packed = np.frombuffer(file.read(self.size), np.uint8)
         if packed.size * 8 - self.unused != count * bits:
-            raise ModelError(f"{self.path.name}: a tensor of {count} elements has another size")
+            raise ModelError(
+                f"{self.path.name}: a tensor of {count} elements has another size",
+                code="model-damaged",
+            )
         single = np.unpackbits(packed, bitorder="little")[: count * bits].reshape(count, bits)
         numbers = (single << np.arange(bits, dtype=np.uint8)).sum(axis=1).astype(np.uint8)
         if signed:
@@ -138,14 +142,18 @@ class Blob:
                 header = file.read(_HEADER.size)
         except FileNotFoundError as error:
             raise ModelError(
-                f"the package's weights, {path.name}, aren't in it",
+                f"the package's file of weights, {path.name}, is missing",
+                code="model-damaged",
                 hint="Copy the package again, as a whole folder.",
             ) from error
         except OSError as error:
             raise from_os_error(error, f"reading {path.name}") from error
         version = _HEADER.unpack(header)[1] if len(header) == _HEADER.size else None
         if version != _VERSION:
-            raise ModelError(f"{path.name} is no file of weights of version {_VERSION}: {version}")
+            raise ModelError(
+                f"{path.name} isn't a file of weights of version {_VERSION}: {version}",
+                code="model-damaged",
+            )
 
     def at(self, offset: int) -> BlobTensor:
         """The tensor whose record lies at an offset.
@@ -161,7 +169,8 @@ class Blob:
         mark, kind, size, place, unused = _RECORD.unpack(record)
         if mark != _MARK or kind not in {*_WHOLE, *_BITS}:
             raise ModelError(
-                f"{self.path.name} is damaged: no record of a tensor lies at byte {offset}",
+                f"{self.path.name} is damaged: there is no tensor's record at byte {offset}",
+                code="model-damaged",
                 hint="Copy the package again, as a whole folder.",
             )
         if place + size > self._size:
@@ -170,7 +179,8 @@ class Blob:
 
     def _cut(self, end: int) -> ModelError:
         return ModelError(
-            f"{self.path.name} is cut short: it has {self._size} bytes, and what the model asks "
-            f"for ends at byte {end}",
+            f"{self.path.name} is cut short: it has {self._size} bytes, but the model needs "
+            f"the bytes up to {end}",
+            code="model-damaged",
             hint="Copy the package again, as a whole folder.",
         )

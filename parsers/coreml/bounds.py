@@ -48,8 +48,8 @@ def indices(reader: Reader, op: Operation, x: onnx_ir.Value, axes: Sequence[int]
         return reader.node("Where", [below, reader.const(FAR, np.int64), found], dtype=_INT64)
     if (known < 0).any():
         raise Refusal(
-            f"its indices go down to {known.min()}, and from iOS17 on what is below 0 is out of "
-            f"bounds"
+            f"its indices go down to {known.min()}, and since iOS17 an index below 0 is out "
+            "of bounds"
         )
     return found
 

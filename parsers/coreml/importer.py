@@ -46,7 +46,9 @@ def import_opened(opened: Opened, function: str | None = None) -> Imported:
         return _imported(opened, function)
     except MISFITS as error:
         raise ModelError(
-            f"{opened.name} can't be read: {misfit(error).reason}", hint=misfit(error).remedy
+            f"{opened.name} can't be read: {misfit(error).reason}",
+            code="model-damaged",
+            hint=misfit(error).remedy,
         ) from error
 
 
@@ -90,7 +92,9 @@ def import_program(function: Any, told: Any, parts: Package, name: str) -> Impor
         reader.names.free(str(item))
     read_block(reader, values, block, refused)
     if refused:
-        raise UnsupportedError(f"{name}: {len(refused)} operations have no place in ONNX", refused)
+        raise UnsupportedError(
+            f"{name}: {len(refused)} operations can't be converted to ONNX", refused
+        )
     names = [str(item) for item in block.outputs if str(item) not in reader.dropped]
     given: set[int] = set()
     outputs = [output(reader, item, reader.named(item), given) for item in names]
@@ -132,7 +136,10 @@ def read_block(reader: Reader, values: Values, block: Any, refused: list[Unsuppo
         reader.op = op.name
         if op.type == "const":
             if "val" not in op.attributes or not op.outputs:
-                raise ModelError(f"the program is damaged: the constant {op.name} has no value")
+                raise ModelError(
+                    f"the program is damaged: the constant {op.name} has no value",
+                    code="model-damaged",
+                )
             reader.bind(op.outputs[0].name, op.attributes["val"])
             continue
         try:
@@ -146,7 +153,7 @@ def read_block(reader: Reader, values: Values, block: Any, refused: list[Unsuppo
 def _read(reader: Reader, op: Operation) -> None:
     reading = reading_of(op.type)
     if reading is None:
-        raise Refusal(f"there is no reading of {op.type}")
+        raise Refusal(f"Modelyard can't read {op.type}")
     try:
         reading(reader, op)
     except MISFITS as error:
@@ -165,14 +172,20 @@ class Blobs:
             folder = self._parts.folder
             if folder is None:
                 raise ModelError(
-                    f"{self._parts.model.name} has its weights in another file, {name}, which lies "
-                    f"in the package that it belongs to",
-                    hint="Name the .mlpackage.",
+                    f"{self._parts.model.name} has its weights in another file of its "
+                    f"package, {name}",
+                    code="model-damaged",
+                    hint="Name the .mlpackage folder.",
                 )
             if not name.startswith(WEIGHTS):
-                raise ModelError(f"weights lie in {name!r}, which is no file of the package")
+                raise ModelError(
+                    f"the weights are in {name!r}, which isn't a file of the package",
+                    code="path-outside",
+                )
             path = (folder / name.removeprefix(WEIGHTS)).resolve()
             if not path.is_relative_to(folder.resolve()):
-                raise ModelError(f"weights lie in {name!r}, outside of the package")
+                raise ModelError(
+                    f"the weights are in {name!r}, outside of the package", code="path-outside"
+                )
             self._open[name] = Blob(path)
         return self._open[name]

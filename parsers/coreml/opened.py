@@ -82,8 +82,8 @@ class Opened:
         raise UsageError(
             f"{self.name} has no function {found}"
             if wanted
-            else f"{self.name} has "
-            f"{len(names)} functions, and says of none that it is the usual one",
+            else f"{self.name} has {len(names)} functions, and none of them is the default",
+            code="choose-one",
             hint="Choose one: --signature NAME.",
             details=names,
         )
@@ -112,7 +112,9 @@ def open_file(path: Path) -> Opened:
     if kind is None:
         raise _unreadable(parts, path.name)
     if kind not in _READ:
-        item = Unsupported("", words(kind), "this kind of model isn't read", _NOT_TENSORS)
+        item = Unsupported(
+            "", words(kind), "Modelyard doesn't read this kind of model", _NOT_TENSORS
+        )
         raise UnsupportedError(f"{path.name} holds {_article(words(kind))}", [item])
     opened = Opened(path.name, parts, spec, kind)
     _require_stages(opened)
@@ -142,6 +144,7 @@ def _refuse_compiled(path: Path) -> None:
         encrypted = (path / "encryptionInfo").exists()
         raise ModelError(
             f"{path.name} is a compiled model" + (", and encrypted" if encrypted else ""),
+            code="unknown-format",
             hint="Name the .mlpackage or .mlmodel that it was compiled from.",
         )
 
@@ -161,8 +164,10 @@ def _decoded(parts: Package, name: str) -> Any:
 
 def _unreadable(parts: Package, name: str) -> ModelError:
     return ModelError(
-        f"{name} is damaged, encrypted, or no Core ML model: {parts.model.name} can't be decoded",
-        hint="An encrypted model can only be read on Apple's systems, by the team it is for.",
+        f"{name} is damaged, encrypted, or not a Core ML model: {parts.model.name} can't be "
+        "decoded",
+        code="model-damaged",
+        hint="Only Apple's systems can read an encrypted model, for the team that it was made for.",
     )
 
 

@@ -157,7 +157,10 @@ class Values:
         if which in ("list", "tuple"):
             parts = getattr(immediate, which).values
             return Constant(kind, plain=[self.constant(part, what).python() for part in parts])
-        raise ModelError(f"the constant {what} is of a kind that isn't read: {which}")
+        raise ModelError(
+            f"the constant {what} has a kind that Modelyard doesn't read: {which}",
+            code="model-damaged",
+        )
 
 
 def type_of(message: Any) -> Type:
@@ -175,7 +178,8 @@ def type_of(message: Any) -> Type:
     dtype = _TYPES.get(tensor.dataType) or _BELOW_A_BYTE.get(tensor.dataType)
     if dtype is None:
         raise ModelError(
-            f"a tensor is of a type with the number {tensor.dataType}, which isn't known"
+            f"a tensor has the type number {tensor.dataType}, which isn't known",
+            code="model-damaged",
         )
     return Type(dtype, _dims(tensor))
 
@@ -206,7 +210,7 @@ def _dim(message: Any) -> int | None:
 
 def _known(kind: Type, what: str) -> tuple[int, ...]:
     if kind.shape is None or any(dim is None for dim in kind.shape):
-        raise ModelError(f"the constant {what} is of no known size")
+        raise ModelError(f"the constant {what} has no known size", code="model-damaged")
     return tuple(int(dim) for dim in kind.shape if dim is not None)
 
 
@@ -231,5 +235,8 @@ def _immediate(tensor: Any, kind: Type, what: str, number: int) -> Constant:
     else:
         array = np.frombuffer(values, dtype)
     if array.size != int(np.prod(shape, dtype=np.int64)):
-        raise ModelError(f"the constant {what} has {array.size} elements, and a type of {shape}")
+        raise ModelError(
+            f"the constant {what} has {array.size} elements, but its type has {shape}",
+            code="model-damaged",
+        )
     return Constant(kind, onnx_ir.Tensor(array.reshape(shape), name=what))

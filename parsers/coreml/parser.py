@@ -120,6 +120,8 @@ def _versions() -> dict[str, str]:
             continue
     if "coremltools" not in found:
         raise DependencyError(
-            "reading a Core ML model needs coremltools", hint=install_line("coreml")
+            "reading a Core ML model needs coremltools",
+            code="package-missing",
+            hint=install_line("coreml"),
         )
     return found

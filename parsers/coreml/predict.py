@@ -52,7 +52,9 @@ class PredictSession:
         try:
             self._model = library.models.MLModel(str(path), function_name=function)
         except Exception as error:  # Core ML's errors come as RuntimeError, ValueError, Exception
-            raise ModelError(f"Core ML can't load {path.name}: {_first_line(error)}") from error
+            raise ModelError(
+                f"Core ML can't load {path.name}: {_first_line(error)}", code="runtime-failed"
+            ) from error
         told = self._model.get_spec().description
         self._images = images(told)
         self._shapes = {
@@ -97,7 +99,9 @@ class PredictSession:
             for name in self._states:
                 found[name + _SAME] = state.read_state(name)
         except Exception as error:  # Core ML's errors come as RuntimeError, ValueError, Exception
-            raise ModelError(f"Core ML can't run {self._name}: {_first_line(error)}") from error
+            raise ModelError(
+                f"Core ML can't run {self._name}: {_first_line(error)}", code="runtime-failed"
+            ) from error
         return {spec.name: self._taken(spec.name, spec.dtype, found) for spec in self.outputs}
 
     def time(self, feeds: Mapping[str, Array], runs: int, concurrency: int = 1) -> Timing:

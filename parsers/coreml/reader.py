@@ -23,7 +23,7 @@ _OLDEST = 15
 
 
 def _no_blocks(reader: Reader, block: Any) -> None:
-    raise Refusal("there are blocks where none were expected")
+    raise Refusal("it has blocks, which it shouldn't have")
 
 
 class SharedNames:
@@ -185,7 +185,7 @@ class Reader:
             Refusal: It is no tensor.
         """
         if constant.tensor is None:
-            raise Refusal(f"{name} is no tensor")
+            raise Refusal(f"{name} isn't a tensor")
         return self._initializer(constant.tensor, name)
 
     # -- nodes -----------------------------------------------------------------------
@@ -286,7 +286,7 @@ class Reader:
     def _typed(self, output: Named, value: onnx_ir.Value) -> onnx_ir.Value:
         declared = output.type.dtype
         if declared is not None and value.dtype is not None and value.dtype != declared:
-            raise Refusal(f"{output.name} is {declared}, and what was made of it {value.dtype}")
+            raise Refusal(f"{output.name} is declared as {declared}, but became {value.dtype}")
         if value.producer() is None:
             return value
         shape(value, output.type)

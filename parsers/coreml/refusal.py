@@ -28,6 +28,6 @@ operation takes. A damaged file has any of them anywhere, so they are looked for
 def misfit(error: Exception) -> Refusal:
     """The refusal that tells of one of them."""
     return Refusal(
-        f"its parameters aren't those that it takes ({type(error).__name__}: {error})",
+        f"its parameters don't fit it ({type(error).__name__}: {error})",
         "Copy the file again; if it is whole, please report this.",
     )

@@ -21,9 +21,9 @@ from parsers.file_source import FileSource
 from parsers.onnx.interface import Interface
 
 NOT_RUN = (
-    "Core ML runs on Apple's systems alone, so the reference is ONNX Runtime on the graph that was "
-    "read from the file; the reading itself isn't checked, nor what Apple's compiler and the "
-    "Neural Engine make of it"
+    "Core ML only runs on Apple's systems, so the reference is ONNX Runtime on the graph "
+    "that was read from the file. The reading itself isn't checked, and neither are Apple's "
+    "compiler and the Neural Engine"
 )
 
 
@@ -64,9 +64,10 @@ class CoremlSource(FileSource):
         if told.state and not self._request.state_as_inputs:
             kept = ", ".join(state.name for state in told.state)
             raise UsageError(
-                f"--no-state: {self.path.name} keeps state ({kept}), which of a Core ML "
-                "file can only become inputs and outputs",
-                hint="Leave --no-state out, and feed zeros in each call.",
+                f"--no-state: {self.path.name} keeps state ({kept}), and the state of a Core "
+                "ML file can only become inputs and outputs",
+                code="option-not-applicable",
+                hint="Leave --no-state out, and send zeros in each call.",
             )
         chosen = function if len(opened.functions) > 1 else None
         self._open_session(model, chosen, imported.classes)
@@ -96,7 +97,8 @@ class CoremlSource(FileSource):
         except ModelError as error:
             raise ModelError(
                 f"{self.path.name}: {error.message}",
-                hint="What was read of it is no valid graph; please report this.",
+                code="model-invalid",
+                hint="Modelyard read it as a graph that isn't valid; please report this.",
             ) from error
         self._session = ReadSession(self.path.name, session)
 

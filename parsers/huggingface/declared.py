@@ -60,14 +60,15 @@ def _sound(
             yield _whisper(seen, settings)
         elif seen is not None:
             notes.append(
-                f"the input is a spectrogram ({kind or 'its extractor is not named'}), and nothing "
-                "says how a sound becomes it: declare that, or give samples that are prepared"
+                f"the input is a spectrogram ({kind or 'its extractor is not named'}), and "
+                "there is no description of how a sound becomes it: declare that, or give "
+                "prepared samples"
             )
         return
     if not settings:
         return
     if kind not in ("", "Wav2Vec2FeatureExtractor"):
-        notes.append(f"{_PREPROCESSOR}: nothing says what {kind} makes of a sound")
+        notes.append(f"{_PREPROCESSOR}: it doesn't say what {kind} makes of a sound")
         return
     mask = next((spec.name for spec in model.inputs if spec.meaning == "mask"), None)
     origins["prepare (sound)"] = _PREPROCESSOR

@@ -113,13 +113,17 @@ class Folder:
         for option, value in given.items():
             if value:
                 raise UsageError(
-                    f"{option} means nothing for a Hugging Face folder",
-                    hint="Its config.json and its weights say it all; --task chooses the head.",
+                    f"{option} has no meaning for a Hugging Face folder",
+                    code="option-not-applicable",
+                    hint="The folder's config.json and weights describe the model. --task "
+                    "chooses the head.",
                 )
         for item in self.modules:
             place = Path(str(item.get("path", "")))
             if place.is_absolute() or ".." in place.parts:
-                raise ModelError(f"modules.json names a place outside its folder: {place}")
+                raise ModelError(
+                    f"modules.json names a place outside its folder: {place}", code="path-outside"
+                )
         refuse_links_out(self.path)  # they would be read, and a tokenizer's files copied
         for path in self._read_by_the_framework():
             _bytes(path)
@@ -135,14 +139,16 @@ class Folder:
                 "Merge it into its base model (merge_and_unload) and save that.",
             )
         if not self.config:
-            raise ModelError(f"{self.core.name} has no config.json that can be read")
+            raise ModelError(
+                f"{self.core.name} has no config.json that can be read", code="model-damaged"
+            )
         quantized = self.config.get("quantization_config")
         if quantized:
             how = quantized.get("quant_method", "?") if isinstance(quantized, dict) else quantized
             raise _unsupported(
-                f"{self.path.name}'s weights are quantized ({how}) in a form of their own",
+                f"{self.path.name}'s weights are quantized ({how}) in a special form",
                 f"quantization_config {how}",
-                "Take the model as it was before: float weights in safetensors.",
+                "Use the model from before the quantization, with float weights in safetensors.",
             )
 
     def _read_by_the_framework(self) -> Iterator[Path]:
@@ -153,7 +159,10 @@ class Folder:
     def _refuse_labels(self, count: Any) -> None:
         """The framework makes a name for each."""
         if isinstance(count, int) and count > _VALUES:
-            raise ModelError(f"config.json asks for {count:,} labels, of at most {_VALUES:,}")
+            raise ModelError(
+                f"config.json asks for {count:,} labels; the limit is {_VALUES:,}",
+                code="model-too-large",
+            )
 
     def _refuse_code(self, trusted: bool) -> None:
         """Raises where the config asks for code of its own, and it may or can't run."""
@@ -164,15 +173,18 @@ class Folder:
         remote = sorted({str(item) for item in items if "--" in str(item)})
         if remote:
             raise ModelError(
-                f"{self.path.name} wants code that isn't in the folder, and nothing is fetched",
+                f"{self.path.name} needs code that isn't in the folder, and Modelyard fetches none",
+                code="untrusted-code",
                 details=remote,
-                hint="Put the code's files beside config.json, and drop what stands before '--'.",
+                hint="Put the files with the code beside config.json, and remove the part "
+                "before '--'.",
             )
         if not trusted:
             files = sorted({f"{str(item).rpartition('.')[0]}.py" for item in items})
             raise ModelError(
                 f"{self.path.name} brings code of its own (auto_map in config.json), which "
-                "would run; nothing of it was run",
+                "would run. Modelyard ran nothing of it",
+                code="untrusted-code",
                 details=[f"{name} would run" for name in files],
                 hint="If you trust whoever made it, pass --trust-source.",
             )
@@ -221,7 +233,7 @@ class Folder:
         content = read_json(index)
         table = content.get("weight_map") if isinstance(content, dict) else None
         if not isinstance(table, dict) or not table:
-            raise ModelError(f"{index.name} has no weight_map: it is damaged")
+            raise ModelError(f"{index.name} has no weight_map: it is damaged", code="model-damaged")
         names = sorted({str(name) for name in table.values()})
         outside = [name for name in names if Path(name).name != name]
         missing = [name for name in names if not (self.core / name).is_file()]
@@ -229,6 +241,7 @@ class Folder:
             raise ModelError(
                 f"{index.name} names files that "
                 + ("lie outside its folder" if outside else "aren't there"),
+                code="model-damaged",
                 details=outside or missing,
                 hint="Fetch the whole folder again.",
             )
@@ -247,6 +260,7 @@ class Folder:
         also = f"; there is {', '.join(held)}, which the config doesn't name" if held else ""
         return ModelError(
             f"{self.path.name} has no weights: neither {_SAFE} nor {_SAFE}{_INDEX}{also}",
+            code="model-damaged",
             hint="Fetch the whole folder.",
         )
 
@@ -267,8 +281,10 @@ def _bytes(path: Path) -> bytes:
         if content.count(b",") < most:
             return content
     raise ModelError(
-        f"{path.name} has more than {most:,} values, or {_BYTES >> 20} MB: no model needs as many",
-        hint="Fetch it again; if it is right, leave out what the model doesn't use.",
+        f"{path.name} has more than {most:,} values, or {_BYTES >> 20} MB: no model needs "
+        "that many",
+        code="model-too-large",
+        hint="Fetch it again. If it is right, remove what the model doesn't use.",
     )
 
 

@@ -97,7 +97,7 @@ def _framing(settings: Mapping[str, Any]) -> dict[str, Any]:
         told = str(resize) if isinstance(resize, int) else "x".join(map(str, resize))
         return {**found, "image_resize": told, "image_size": "x".join(map(str, crop))}
     if isinstance(resize, int):
-        raise Unsaid("a shortest edge without a crop, which leaves the size to the picture")
+        raise Unsaid("a shortest edge without a crop, so the size depends on the picture")
     return {**found, "image_size": "x".join(map(str, resize))}
 
 

@@ -85,7 +85,8 @@ class HuggingFaceSource(TorchSource):
         files = list(folder.tokenizer().values())
         if not files:
             raise UsageError(
-                f"{folder.path.name} has no tokenizer to make tokens of texts",
+                f"{folder.path.name} has no tokenizer that turns texts into tokens",
+                code="tokenizer",
                 hint="Fetch its files too (tokenizer.json, or vocab.txt...), or give the model's "
                 "own inputs as .npz.",
             )
@@ -155,7 +156,8 @@ class HuggingFaceSource(TorchSource):
                 raise UsageError(
                     f"--input {', '.join(spec.name for spec in given)}: the model takes "
                     f"{', '.join(own) or ', '.join(takes)}",
-                    hint="Other names rename the inputs: give all of them, in that order.",
+                    code="interface-mismatch",
+                    hint="Other names rename the inputs. Give all of them, in that order.",
                 )
             return typed_as(given, declared)
         for spec in given:
@@ -164,7 +166,7 @@ class HuggingFaceSource(TorchSource):
         return list(own.values())
 
     def _undeclared(self) -> list[InputSpec]:
-        raise UsageError(f"{Path(self._request.source).name} needs --input")
+        raise UsageError(f"{Path(self._request.source).name} needs --input", code="inputs-unknown")
 
     def _description(self, answer: Mapping[str, Any]) -> dict[str, Any]:
         return {

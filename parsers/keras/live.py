@@ -41,9 +41,10 @@ class LiveKeras:
         refuse_options(request)
         if keras.backend.backend() != "tensorflow":
             raise UsageError(
-                f"this model computes in {keras.backend.backend()}, and Keras models are read in "
-                "TensorFlow",
-                hint="Save it, model.save('model.keras'), and convert the file.",
+                f"this model computes in {keras.backend.backend()}, but Modelyard reads "
+                "Keras models in TensorFlow",
+                code="python-argument",
+                hint="Save it with model.save('model.keras'), and convert the file.",
             )
         return live_identity(self.name, str(self._model.name), versions(request))
 

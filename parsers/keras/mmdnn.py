@@ -16,10 +16,12 @@ def _files(network: str | None, weights: str | None, named: bool) -> dict[str, A
     if not (named and network and weights) and not first.lower().endswith(".json"):
         return None
     raise UsageError(
-        f"{Path(first).name} holds a Keras network without its weights, and these can't be put "
-        "together here: that depends on the version of Keras that wrote them",
-        hint="Put them together where they were made: model = keras.models.model_from_json(...); "
-        "model.load_weights(...); model.save('model.keras'). Then: -sf keras -iw model.keras",
+        f"{Path(first).name} holds a Keras network without its weights. Modelyard can't join "
+        "them, because that depends on the version of Keras that wrote them",
+        code="mmdnn",
+        hint="Join them where they were made: model = keras.models.model_from_json(...); "
+        "model.load_weights(...); model.save('model.keras'). Then: -sf keras -iw "
+        "model.keras",
     )
 
 

@@ -62,7 +62,7 @@ class KerasParser:
         """The file; see :class:`converter.protocols.parser.Parser`. A trusted one may hold code."""
         path = Path(request.source)
         if not path.is_file():
-            raise UsageError(f"the model isn't there: {request.source}")
+            raise UsageError(f"the model isn't there: {request.source}", code="file-not-found")
         refuse_options(request)
         found = versions(request)
         _refuse_garbage(path)
@@ -103,7 +103,9 @@ def refuse_options(request: Request) -> None:
     for option, value in given.items():
         if value:
             raise UsageError(
-                f"{option} means nothing for a Keras model: {Path(request.source).name} is whole",
+                f"{option} has no meaning for a Keras model: {Path(request.source).name} "
+                "holds the whole model",
+                code="option-not-applicable",
                 hint=f"Leave {option} out.",
             )
 
@@ -114,8 +116,12 @@ def _refuse_garbage(path: Path) -> None:
         return
     with path.open("rb") as stream:
         if stream.read(2) == b"PK":
-            raise ModelError(f"{path.name} is a damaged archive: its end is missing")
-    raise UsageError(f"{path.name} is neither a .keras archive nor an HDF5 file")
+            raise ModelError(
+                f"{path.name} is a damaged archive: its end is missing", code="model-damaged"
+            )
+    raise UsageError(
+        f"{path.name} is neither a .keras archive nor an HDF5 file", code="unknown-format"
+    )
 
 
 def _is_hdf5(path: Path) -> bool:

@@ -46,7 +46,7 @@ def check(proto: onnx.ModelProto, name: str) -> None:
     items = [*_unsupportedall_nodes(proto), *_unsupported_interface(proto)]
     if items:
         count = "1 thing" if len(items) == 1 else f"{len(items)} things"
-        raise UnsupportedError(f"{name} holds {count} that can't be taken", items)
+        raise UnsupportedError(f"{name} holds {count} that Modelyard can't read", items)
     check_graph(proto, name)
 
 
@@ -87,7 +87,8 @@ def _counted(sparse: onnx.SparseTensorProto, written: int) -> int:
     if written > _DENSE_LIMIT:
         name = sparse.values.name or "without a name"
         raise ModelError(
-            f"the sparse tensor {name} of shape {list(sparse.dims)} is too large to be written out"
+            f"the sparse tensor {name} of shape {list(sparse.dims)} is too large as a dense tensor",
+            code="model-too-large",
         )
     return written
 
@@ -103,7 +104,9 @@ def _dense(sparse: onnx.SparseTensorProto) -> onnx.TensorProto:
         else:
             dense[tuple(indices.T)] = values
     except (IndexError, ValueError, TypeError) as error:
-        raise ModelError(f"the sparse tensor {name} contradicts itself: {error}") from error
+        raise ModelError(
+            f"the sparse tensor {name} contradicts itself: {error}", code="model-damaged"
+        ) from error
     return onnx.numpy_helper.from_array(dense, sparse.values.name)
 
 
@@ -118,13 +121,16 @@ def _check_versions(proto: onnx.ModelProto, name: str) -> None:
     version, newest = _opset(proto.opset_import), onnx.defs.onnx_opset_version()
     if version is not None and version < OLDEST_OPSET:
         raise ModelError(
-            f"{name} is of opset {version}; opset {OLDEST_OPSET} and later are read",
+            f"{name} has opset {version}; Modelyard reads opset {OLDEST_OPSET} and later",
+            code="opset",
             hint="Export it again with a newer opset, 17 or 20.",
         )
     if (version or 0) > newest or proto.ir_version > onnx.IR_VERSION:
         raise ModelError(
-            f"{name} is of opset {version} (file version {proto.ir_version}); the onnx "
-            f"{onnx.__version__} installed here knows {newest} (file version {onnx.IR_VERSION})",
+            f"{name} has opset {version} (file version {proto.ir_version}), but the onnx "
+            f"{onnx.__version__} installed here only knows {newest} (file version "
+            f"{onnx.IR_VERSION})",
+            code="opset",
             hint=f"{sys.executable} -m pip install -U onnx {_runtime()}, or export it with an "
             "older opset, 17 or 20.",
         )
@@ -197,7 +203,10 @@ def _remedy(op_type: str, domain: str) -> str:
     try:
         since = onnx.defs.get_schema(op_type, domain).since_version
     except onnx.defs.SchemaError:
-        return "What exported it didn't know this operator; convert it there by standard ones."
+        return (
+            "The exporter didn't know this operator. Express it with standard operators "
+            "before the export."
+        )
     return f"It came with opset {since}: the file's opset is wrong, or the operator is."
 
 
@@ -208,7 +217,9 @@ def _unsupported_interface(proto: onnx.ModelProto) -> Iterator[Unsupported]:
         for value in values:
             if "\0" in value.name:
                 remedy = f"Rename the {kind}."
-                yield Unsupported(value.name, kind, "runtimes end its name at its NUL", remedy)
+                yield Unsupported(
+                    value.name, kind, "runtimes cut its name at the NUL character", remedy
+                )
             what = value.type.WhichOneof("value")
             if what == "tensor_type" or (what is None and kind == "output"):
                 continue
@@ -217,5 +228,5 @@ def _unsupported_interface(proto: onnx.ModelProto) -> Iterator[Unsupported]:
                 value.name,
                 kind,
                 f"it is {text}, not a tensor",
-                f"Export the model with tensors as {kind}s; inside the graph it may stay.",
+                f"Export the model with tensors as {kind}s. Inside the graph it may stay.",
             )

@@ -128,7 +128,10 @@ class Interface:
 
 def _size(batch: str) -> int:
     if not batch.isdecimal() or int(batch) < 1:
-        raise UsageError(f"--batch {batch}: it is dynamic, keep, or a whole number of at least 1")
+        raise UsageError(
+            f"--batch {batch}: the value has to be dynamic, keep, or a whole number of at least 1",
+            code="option-value",
+        )
     return int(batch)
 
 
@@ -147,9 +150,10 @@ def _match(
         return [by_name[spec.name] for spec in wanted], wanted
     if len(wanted) != len(values):
         raise UsageError(
-            f"--input names {', '.join(spec.name for spec in wanted)}, and the file has "
-            f"{len(values)} inputs of other names",
-            hint="Name them as the file does, or all of them in its order:",
+            f"--input names {', '.join(spec.name for spec in wanted)}, but the file has "
+            f"{len(values)} inputs with other names",
+            code="interface-mismatch",
+            hint="Use the file's names, or name all of them in its order:",
             details=[_describe(value) for value in values],
         )
     return values, wanted
@@ -170,7 +174,7 @@ def _shape_inputs(
         if value.shape is None:
             value.shape = onnx_ir.Shape(spec.shape)
         elif len(value.shape) != len(spec.shape):
-            raise _misfit(value, spec, f"the file's has {len(value.shape)} dimensions")
+            raise _misfit(value, spec, f"the file has {len(value.shape)} dimensions there")
         for axis, dim in enumerate(spec.shape):
             if dim == BATCH and _is_fixed(value, axis):
                 freed[spec.name] = axis
@@ -181,7 +185,7 @@ def _shape_inputs(
 
 def _check_type(value: onnx_ir.Value, spec: InputSpec) -> None:
     if spec.typed and dtype_name(value.dtype) != spec.dtype:
-        raise _misfit(value, spec, f"the file's is {dtype_name(value.dtype)}")
+        raise _misfit(value, spec, f"the file has {dtype_name(value.dtype)} there")
 
 
 def _begins_free(value: onnx_ir.Value) -> bool:
@@ -219,7 +223,9 @@ def _set(model: Model, value: onnx_ir.Value, spec: InputSpec, axis: int, wanted:
 def _misfit(value: onnx_ir.Value, spec: InputSpec, why: str) -> UsageError:
     wanted = TensorSpec(spec.name, spec.dtype, spec.shape).describe()
     return UsageError(
-        f"--input {spec.name} is {wanted}; {why}", hint=f"The file has {_describe(value)}."
+        f"--input {spec.name} is {wanted}; {why}",
+        code="interface-mismatch",
+        hint=f"The file has {_describe(value)}.",
     )
 
 
@@ -243,15 +249,17 @@ def _output_names(model: Model, names: Sequence[str]) -> list[tuple[onnx_ir.Valu
     listed = [_describe(value) for value in values]
     if len(names) != len(values):
         raise UsageError(
-            f"--output is given {len(names)} times, and the file has {len(values)} outputs",
-            hint="They are named in the file's order:",
+            f"--output is given {len(names)} times, but the file has {len(values)} outputs",
+            code="interface-mismatch",
+            hint="Name them in the file's order:",
             details=listed,
         )
     old = [value.name for value in values]
     if set(names) == set(old) and list(names) != old:
         raise UsageError(
             "--output names the file's outputs in another order",
-            hint="Outputs are named by position; they are not sorted anew. The file's order:",
+            code="interface-mismatch",
+            hint="--output renames outputs by position, and doesn't sort them. The file's order:",
             details=listed,
         )
     return list(zip(values, names, strict=True))
@@ -266,8 +274,9 @@ def _rename(model: Model, wanted: Sequence[tuple[onnx_ir.Value, str]]) -> None:
     twice = [name for name, count in names.items() if count > 1]
     if twice:
         raise UsageError(
-            f"{names[twice[0]]} of the model's inputs and outputs would be called {twice[0]}",
-            hint="Give each of them its own name: --input, --output.",
+            f"{names[twice[0]]} of the model's inputs and outputs would have the name {twice[0]}",
+            code="option-conflict",
+            hint="Give each of them a name of its own: --input, --output.",
         )
     changed = {value: name for value, name in new.items() if value.name != name}
     for value in _inner_values(graph):

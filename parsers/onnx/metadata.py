@@ -70,8 +70,8 @@ def _detector(model: Model, names: list[str], task: str, origin: str) -> Suggest
     transposed = task == "detect" and len(shape) == 3 and shape[1] == 4 + count
     older = not task and len(shape) == 3 and shape[2] == 5 + count
     if not transposed and not older:
-        return Suggested(notes=[f"the file's metadata: nothing says how {task or 'its task'} is "
-                                f"told of {output.describe()}"])  # fmt: skip
+        return Suggested(notes=[(f"the file's metadata doesn't say how {task or 'its task'} is "
+            f"read from {output.describe()}")])  # fmt: skip
     boxes: dict[str, Any] = {
         "kind": "boxes", "output": output.name, "transposed": transposed, "objectness": older,
         "format": "cxcywh", "labels": names, "threshold": 0.25, "iou": 0.7,

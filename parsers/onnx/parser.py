@@ -110,7 +110,9 @@ def _existing(source: str) -> Path:
     try:
         if path.is_dir():
             raise UsageError(
-                f"{path.name} is a folder, not an ONNX file", hint="Name the .onnx file in it."
+                f"{path.name} is a folder, not an ONNX file",
+                code="choose-one",
+                hint="Name the .onnx file in it.",
             )
         with path.open("rb"):
             return path

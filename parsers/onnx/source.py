@@ -120,7 +120,8 @@ class OnnxSource(FileSource):
         if found is None:
             raise ModelError(
                 f"{self.path.name}: {error.message}",
-                hint="A model that doesn't run as it is can't be compared with.",
+                code="runtime-failed",
+                hint="Modelyard can only compare with a model that runs unchanged.",
             ) from error
         self._failing = str(found)
         self.warnings.append(

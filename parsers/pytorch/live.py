@@ -42,8 +42,9 @@ class LiveTorch:
         for option in ("weights", "weights_key", "args", "kwargs"):
             if getattr(request, option):
                 raise UsageError(
-                    f"{option}= is for a class: this module is made, and has its weights",
-                    hint="Leave it out, or load the weights into the module before.",
+                    f"{option}= is for a class, but this module exists already and has its weights",
+                    code="option-not-applicable",
+                    hint="Leave it out, or load the weights into the module first.",
                 )
         return live_identity(self.name, type(self._module).__name__, versions(request))
 
@@ -81,9 +82,11 @@ class LiveTorchSource(PyTorchSource):
         if not taken or any(item["name"] not in headers for item in taken):
             takes = ", ".join(map(parameter, self._loaded["signature"]))
             raise UsageError(
-                f"{self._loaded['class']} needs inputs=: PyTorch code doesn't say what it takes",
-                hint=f"Its forward takes ({takes}): inputs=['NAME:batchx3x224x224'], or samples= "
-                "with an array by the name of each.",
+                f"{self._loaded['class']} needs inputs=, because PyTorch code doesn't "
+                "declare its inputs",
+                code="inputs-unknown",
+                hint=f"Its forward takes ({takes}): give inputs=['NAME:batchx3x224x224'], or "
+                "samples= with an array for each name.",
             )
         names = [item["name"] for item in self._loaded["signature"] if item["name"] in headers]
         found = {name: headers[name] for name in names}

@@ -73,14 +73,16 @@ def _inside(archive: Archive, request: Request, folder: Path) -> tuple[Parser, R
     """Unpacks it; gives what reads the model in it, and what is asked of that."""
     if not archive.model and not archive.code:
         raise ModelError(
-            f"{archive.path.name} names no model: its handler {archive.handler} makes it, which "
-            "isn't run",
-            hint="Convert what the handler loads: the files in the archive (a zip) are "
+            f"{archive.path.name} names no model: its handler {archive.handler} makes the "
+            "model, and Modelyard doesn't run handlers",
+            code="not-a-model",
+            hint="Convert the file that the handler loads. The files in the archive (a zip) are "
             f"{', '.join(sorted(archive.names))}.",
         )
     if archive.code and not request.trust_source:
         raise ModelError(
             f"{archive.path.name} holds code that makes the model: {archive.code}",
+            code="untrusted-code",
             hint="If you trust whoever made it, pass --trust-source.",
         )
     archive.unpack(folder)
@@ -94,7 +96,10 @@ def _inside(archive: Archive, request: Request, folder: Path) -> tuple[Parser, R
         parser: Parser = plugins.load("parsers", name)
         if parser.sniff(source):
             return parser, replace(request, source=source, weights=weights, inputs=inputs)
-    raise ModelError(f"{archive.model} in {archive.path.name} is of no format that can be read")
+    raise ModelError(
+        f"Modelyard can't read the format of {archive.model} in {archive.path.name}",
+        code="unknown-format",
+    )
 
 
 class MarSource(WrappedSource):

@@ -65,9 +65,13 @@ class Archive:
                 labels = _json(path, archive, LABELS) if LABELS in names else {}
                 stages = _json(path, archive, STAGES) if STAGES in names else {}
         except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
-            raise ModelError(f"{path.name} isn't a whole archive: {error}", hint=AGAIN) from error
+            raise ModelError(
+                f"{path.name} isn't a whole archive: {error}", code="model-damaged", hint=AGAIN
+            ) from error
         if not isinstance(said, Mapping):
-            raise ModelError(f"{path.name}: {MANIFEST} names no model", hint=AGAIN)
+            raise ModelError(
+                f"{path.name}: {MANIFEST} names no model", code="model-damaged", hint=AGAIN
+            )
         model, code = (_named(path, said, key, names) for key in ("serializedFile", "modelFile"))
         name, handler = str(said.get("modelName") or path.stem), str(said.get("handler") or "")
         return cls(path, name, model, code, handler, names, _labels(path, labels), stages)
@@ -94,14 +98,18 @@ class Archive:
         try:
             tree = ast.parse((folder / self.code).read_bytes())
         except (SyntaxError, ValueError) as error:
-            raise ModelError(f"{self.code} in {self.path.name} isn't Python: {error}") from error
+            raise ModelError(
+                f"{self.code} in {self.path.name} isn't Python: {error}", code="model-damaged"
+            ) from error
         classes = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
         if len(classes) != 1:
             raise ModelError(
-                f"{self.code} in {self.path.name} has {len(classes)} classes, and TorchServe takes "
-                "the only one for the model",
+                f"{self.code} in {self.path.name} has {len(classes)} classes, and TorchServe "
+                "needs exactly one",
+                code="choose-one",
                 details=classes,
-                hint=f"Unpack it, and name the class: {self.code}:CLASS --weights {self.model}",
+                hint=f"Unpack the archive, and name the class: {self.code}:CLASS --weights "
+                f"{self.model}",
             )
         return f"{folder / self.code}:{classes[0]}"
 
@@ -125,13 +133,15 @@ def is_archive(path: Path) -> bool:
 def _require_sound(path: Path, archive: zipfile.ZipFile) -> None:
     names = [item.filename for item in archive.infolist()]
     outside = [name for name in names if not _is_inside(name)]
-    problems = [f"{name!r} would lie outside of its folder" for name in outside]
+    problems = [f"{name!r} would be outside of its folder" for name in outside]
     problems += [f"{name} is in it twice" for name in {*names} if names.count(name) > 1]
     problems += grown(archive)
     if MANIFEST not in names:
         problems.append(f"it has no {MANIFEST}")
     if problems:
-        raise ModelError(f"{path.name} can't be read", details=problems, hint=AGAIN)
+        raise ModelError(
+            f"{path.name} can't be read", code="model-damaged", details=problems, hint=AGAIN
+        )
 
 
 def _is_inside(name: str) -> bool:
@@ -142,13 +152,20 @@ def _is_inside(name: str) -> bool:
 
 def _json(path: Path, archive: zipfile.ZipFile, name: str) -> Mapping[str, Any]:
     if archive.getinfo(name).file_size > _LARGEST_JSON:
-        raise ModelError(f"{path.name}: {name} is larger than {_LARGEST_JSON >> 20} MiB")
+        raise ModelError(
+            f"{path.name}: {name} is larger than {_LARGEST_JSON >> 20} MiB", code="model-too-large"
+        )
     try:
         said = json.loads(archive.read(name))
     except ValueError as error:
-        raise ModelError(f"{path.name}: {name} isn't JSON: {error}", hint=AGAIN) from error
+        raise ModelError(
+            f"{path.name}: {name} isn't JSON: {error}", code="model-damaged", hint=AGAIN
+        ) from error
     if not isinstance(said, Mapping):
-        raise ModelError(f"{path.name}: {name} is a {type(said).__name__}, and not an object")
+        raise ModelError(
+            f"{path.name}: {name} is a {type(said).__name__}, not an object",
+            code="model-damaged",
+        )
     return said
 
 
@@ -156,7 +173,11 @@ def _named(path: Path, said: Mapping[str, Any], key: str, names: frozenset[str])
     """The file that the manifest names; empty where it names none."""
     name = str(said.get(key) or "")
     if name and name not in names:
-        raise ModelError(f"{path.name}: {MANIFEST} names {name}, which isn't in it", hint=AGAIN)
+        raise ModelError(
+            f"{path.name}: {MANIFEST} names {name}, which isn't in it",
+            code="model-damaged",
+            hint=AGAIN,
+        )
     return name
 
 
@@ -166,9 +187,12 @@ def _labels(path: Path, said: Mapping[str, Any]) -> tuple[str, ...]:
     if isinstance(listed, Mapping):
         digits = [key for key in listed if key.isdecimal() and len(key) <= _DIGITS]
         if len(digits) < len(listed):
-            raise ModelError(f"{path.name}: {LABELS} has keys that aren't numbers of classes")
+            raise ModelError(
+                f"{path.name}: {LABELS} has keys that aren't class numbers",
+                code="model-damaged",
+            )
         known = {int(key): value for key, value in listed.items()}
         listed = [known.get(number, str(number)) for number in range(max(known, default=-1) + 1)]
     if not isinstance(listed, list):
-        raise ModelError(f"{path.name}: {LABELS} lists no names")
+        raise ModelError(f"{path.name}: {LABELS} lists no names", code="model-damaged")
     return tuple(str(item[-1] if isinstance(item, list) and item else item) for item in listed)

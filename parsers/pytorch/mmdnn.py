@@ -21,7 +21,8 @@ def _files(network: str | None, weights: str | None, named: bool) -> dict[str, A
     if ":" in network:
         return {"source": network, "weights": weights}
     raise UsageError(
-        "-in and -iw don't go together for pytorch: one file holds the model",
+        "for pytorch, one file holds the model, so -in and -iw can't be used together",
+        code="mmdnn",
         hint="For a class of your own: -sf pytorch -in net.py:Net -iw net.pth "
         "--inputShape 3,224,224",
     )

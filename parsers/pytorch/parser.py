@@ -184,7 +184,9 @@ class PyTorchSource(TorchSource):
     def _undeclared(self) -> list[InputSpec]:
         takes = ", ".join(parameter(item) for item in self._loaded["signature"])
         raise UsageError(
-            f"{self._request.source} needs --input: PyTorch code doesn't say what it takes",
+            f"{self._request.source} needs --input, because PyTorch code doesn't declare its "
+            "inputs",
+            code="inputs-unknown",
             hint=f"Its forward takes ({takes}). For an image: --input x:batchx3x224x224",
         )
 
@@ -227,6 +229,7 @@ def _is_model_file(source: str) -> bool:
     if kind in contents.BROKEN:
         raise ModelError(
             f"{path.name} is {kind}",
+            code="model-damaged",
             hint="Fetch or copy it again, or write it again where it was made.",
         )
     return kind in _MODELS
@@ -238,7 +241,9 @@ def _refuse_options(request: Request) -> None:
     for option, value in given.items():
         if value:
             raise UsageError(
-                f"{option} goes with a class: {Path(request.source).name} holds a whole model",
+                f"{option} only works with a class, and {Path(request.source).name} holds a "
+                "whole model",
+                code="option-not-applicable",
                 hint=f"Leave {option} out, or name the class: modelyard convert FILE.py:CLASS ...",
             )
 
@@ -272,17 +277,18 @@ def _split(source: str) -> tuple[str, str]:
         path = Path(source)
         raise UsageError(
             f"{path.name} holds weights, not a model",
+            code="not-a-model",
             hint=f"Name the Hugging Face folder that it is in: modelyard convert {path.parent}"
             if (path.parent / "config.json").is_file()
-            else "Name the class they are for: "
-            f"modelyard convert FILE.py:CLASS --weights {path.name} --input ...",
+            else "Name the class that the weights are for: modelyard convert FILE.py:CLASS "
+            f"--weights {path.name} --input ...",
         )
     return match["where"], match["attribute"]
 
 
 def _require_file(path: str, what: str) -> Path:
     if not Path(path).is_file():
-        raise UsageError(f"{what}: there is no file {path}")
+        raise UsageError(f"{what}: there is no file {path}", code="file-not-found")
     return Path(path)
 
 

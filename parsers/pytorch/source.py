@@ -91,9 +91,9 @@ class TorchSource(ABC):
         judged = require_same(file, answer["probes"], run)
         why, tried, kept = one_line("; ".join(answer["reasons"])), answer["probed"], answer["kept"]
         self._warnings.append(
-            f"EXPORTED BY TORCHSCRIPT: {_cut(why)}. A trace holds what Python decided for one "
-            f"example, so it was held against the model itself: {tried}; the ONNX file did so on "
-            f"{judged} of them in ONNX Runtime"
+            f"EXPORTED BY TORCHSCRIPT: {_cut(why)}. A trace keeps Python's decisions for one "
+            f"example, so it was compared with the model itself: {tried}. The ONNX file was "
+            f"compared on {judged} of them in ONNX Runtime"
         )
         if kept:
             self._warnings.append(

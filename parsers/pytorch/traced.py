@@ -60,8 +60,8 @@ def require_same(file: Path, probes: Sequence[Mapping[str, str]], model: Rounded
     finally:
         session.close()
     if not judged:
-        raise _error("any input", f"none of {len(probes)} inputs tells: rounding alone, or ties "
-                     "among scores, change what the model itself gives for each")  # fmt: skip
+        raise _error("any input", f"none of {len(probes)} inputs can show it: rounding, or ties "
+            "among scores, change the model's own outputs for each")  # fmt: skip
     return judged
 
 
@@ -98,10 +98,9 @@ def _unsteady(model: Rounded, feeds: Feeds, want: Feeds) -> bool:
 
 def _error(what: str, why: str) -> UnsupportedError:
     return UnsupportedError(
-        "exported by TorchScript, the model isn't the same: the ONNX file is not what the model "
-        f"itself is for {what}",
+        f"the ONNX file that TorchScript exported doesn't compute the same as the model for {what}",
         [Unsupported("", "TorchScript", why)],
-        hint="In torch the trace gives what the model gives for it: the translation differs. Look "
-        "first at symbolics that your code registers for operators of its own; sizes as numbers in "
-        "--input leave less to translate.",
+        hint="In torch, the trace computes the same as the model, so the translation to ONNX is "
+        "wrong. First check symbolics that your code registers for its own operators. "
+        "Fixed sizes in --input leave less to translate.",
     )

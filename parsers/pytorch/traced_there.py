@@ -61,4 +61,6 @@ def _translate(
         return own.call("translate", file=str(program), **asked, **params)
     except DependencyError as error:
         line = theirs.interpreter.install_line(["onnxscript"])
-        raise DependencyError(error.message, details=error.details, hint=line) from error
+        raise DependencyError(
+            error.message, code="package-missing", details=error.details, hint=line
+        ) from error

@@ -56,9 +56,11 @@ class SklearnParser:
         trusted = request.trust_source and kind in (files.PICKLE, files.SKOPS)
         if kind == files.PICKLE and not trusted:
             raise ModelError(
-                f"{path.name} is a pickle, which may run code when it is read; nothing of it was",
-                hint="If you trust whoever made it, pass --trust-source; better, ask for a .skops "
-                "file: skops.io.dump(model, 'model.skops').",
+                f"{path.name} is a pickle, which may run code when it is read. Modelyard ran "
+                "nothing of it",
+                code="untrusted-code",
+                hint="If you trust whoever made it, pass --trust-source. It is better to ask "
+                "for a .skops file: skops.io.dump(model, 'model.skops').",
             )
         files.refuse_garbage(path, kind)
         needs = (*SKLEARN.needs, *_BESIDES[kind])

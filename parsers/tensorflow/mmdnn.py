@@ -16,7 +16,8 @@ def _files(network: str | None, weights: str | None, named: bool) -> dict[str, A
     if not network.endswith(".meta"):
         raise UsageError(
             f"-in {network} isn't a checkpoint's .meta file",
-            hint="A frozen graph and a SavedModel hold their weights: give them with -iw alone.",
+            code="mmdnn",
+            hint="A frozen graph and a SavedModel hold their weights, so give only -iw.",
         )
     plain = weights
     for suffix in (".index", ".data-00000-of-00001"):

@@ -78,9 +78,11 @@ def located(source: str) -> tuple[Path, str]:
         raise from_os_error(error, f"reading {path.name}") from error
     if kind == files.WEIGHTS:
         raise UsageError(
-            f"{path.name} holds weights, not a model: a checkpoint without its graph",
-            hint="Name the .meta file of a TensorFlow 1 checkpoint. One of TensorFlow 2 has no "
-            "graph: load it in the code that made it and save that as a SavedModel or .keras file.",
+            f"{path.name} holds weights, not a model: it is a checkpoint without its graph",
+            code="not-a-model",
+            hint="For a TensorFlow 1 checkpoint, name the .meta file. A TensorFlow 2 checkpoint "
+            "has no graph: load it in the code that made it, and save that as a SavedModel "
+            "or .keras file.",
         )
     if kind == files.SAVED_MODEL and path.is_file():
         return path.parent, kind
@@ -110,8 +112,9 @@ def _checkpoint(prefix: Path) -> list[Path]:
     if not found:
         raise UsageError(
             f"the weights aren't there: {prefix.name}.index and {prefix.name}.data-*",
-            hint="Put them beside the .meta file, or pass --weights with the checkpoint's "
-            "path up to .index.",
+            code="file-not-found",
+            hint="Put them beside the .meta file, or pass --weights with the path of the "
+            "checkpoint without .index.",
         )
     return found
 
@@ -128,7 +131,8 @@ def _refuse_options(request: Request, kind: str) -> None:
         if value:
             what = "a SavedModel" if saved else "a graph without signatures"
             raise UsageError(
-                f"{option} means nothing for {what}: {Path(request.source).name}",
+                f"{option} has no meaning for {what}: {Path(request.source).name}",
+                code="option-not-applicable",
                 hint=f"Leave {option} out.",
             )
 

@@ -195,8 +195,9 @@ class TensorFlowSource:
             name, equals, value = str(item).partition("=")
             if not equals or not name:
                 raise UsageError(
-                    f"--arg {item}: for a graph it is NAME=VALUE",
-                    hint="NAME is a placeholder's, as in --arg is_training=false.",
+                    f"--arg {item}: for a graph, the form is NAME=VALUE",
+                    code="option-value",
+                    hint="NAME is the name of a placeholder, as in --arg is_training=false.",
                 )
             try:
                 found[name] = json.loads(value)
@@ -264,7 +265,8 @@ class TensorFlowSource:
         else:
             raise UsageError(
                 f"--input {', '.join(given)}: the model takes {_described(declared)}",
-                hint="Give all of them, by their names or in their order, or none.",
+                code="interface-mismatch",
+                hint="Give all of them by their names or in their order, or give none.",
             )
         return [_fitting(spec, item) for spec, item in zip(chosen, declared, strict=True)]
 
@@ -314,7 +316,8 @@ def _free_dimensions_named(declared: Sequence[Mapping[str, Any]]) -> list[InputS
     unknown = [item["name"] for item in declared if item["shape"] is None]
     if unknown:
         raise UsageError(
-            f"the file doesn't say how many dimensions {', '.join(unknown)} has",
+            f"the file doesn't declare the number of dimensions of {', '.join(unknown)}",
+            code="inputs-unknown",
             hint="Pass --input NAME:DIMxDIM for each input, as in --input x:batchx224x224x3.",
         )
     specs = []
@@ -344,13 +347,15 @@ def _fitting(spec: InputSpec, declared: Mapping[str, Any]) -> InputSpec:
     """
     if spec.typed and spec.dtype != declared["dtype"]:
         raise UsageError(
-            f"--input {spec.name}: the model takes {declared['dtype']}, not {spec.dtype}"
+            f"--input {spec.name}: the model takes {declared['dtype']}, not {spec.dtype}",
+            code="interface-mismatch",
         )
     shape = declared["shape"]
     if shape is not None and len(shape) != len(spec.shape):
         raise UsageError(
             f"--input {spec.name}: the model takes {_described([declared])}, "
-            f"{len(shape)} dimensions, not {len(spec.shape)}"
+            f"{len(shape)} dimensions, not {len(spec.shape)}",
+            code="interface-mismatch",
         )
     return InputSpec(spec.name, declared["dtype"], spec.shape)
 

@@ -26,6 +26,7 @@ def check(model: TfliteModel, name: str) -> None:
     if problems:
         raise ModelError(
             f"{name} is not a valid model",
+            code="model-invalid",
             details=problems[:_MOST]
             + [f"and {len(problems) - _MOST} more"] * (len(problems) > _MOST),
             hint="Fetch or copy it again, or convert the original again.",
@@ -86,7 +87,8 @@ def _calls(model: TfliteModel, name: str) -> list[str]:
         ]
     if count > MOST_NODES or depth > DEEPEST:
         raise ModelError(
-            f"{name}: its {len(own)} subgraphs come to {count:,} operators, {depth} deep, when all "
-            f"calls are written out; at most {MOST_NODES:,} and {DEEPEST} are taken"
+            f"{name}: with all calls expanded, its {len(own)} subgraphs have {count:,} "
+            f"operators, {depth} deep; the limits are {MOST_NODES:,} and {DEEPEST}",
+            code="model-too-large",
         )
     return []

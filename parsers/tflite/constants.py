@@ -68,7 +68,9 @@ def _flat(content: Array, dtype: str, count: int | None, name: str) -> Array:
     if dtype in PACKED:
         return _unpacked(content, dtype, count, name)
     if dtype not in DTYPES:
-        raise ModelError(f"the tensor {name} of type {dtype} has a constant value")
+        raise ModelError(
+            f"the tensor {name} of type {dtype} has a constant value", code="model-damaged"
+        )
     kind = np.dtype(DTYPES[dtype])
     if count is None and content.nbytes % kind.itemsize == 0:
         count = content.nbytes // kind.itemsize
@@ -99,10 +101,15 @@ def _strings(content: bytes, count: int | None, name: str) -> Array:
         raise _misfit(name, "string", len(content), 4)
     found = int.from_bytes(content[:4], "little", signed=True)
     if found < 0 or (count is not None and found != count) or 4 * (found + 2) > len(content):
-        raise ModelError(f"the constant {name} holds {found} strings; {count} were expected")
+        raise ModelError(
+            f"the constant {name} holds {found} strings; {count} were expected",
+            code="model-damaged",
+        )
     offsets = np.frombuffer(content, np.int32, found + 1, 4)
     if (np.diff(offsets) < 0).any() or offsets[0] < 0 or offsets[-1] > len(content):
-        raise ModelError(f"the strings of the constant {name} lie outside its buffer")
+        raise ModelError(
+            f"the strings of the constant {name} lie outside its buffer", code="model-damaged"
+        )
     texts = np.empty(found, object)
     for index in range(found):
         texts[index] = content[offsets[index] : offsets[index + 1]]
@@ -112,5 +119,7 @@ def _strings(content: bytes, count: int | None, name: str) -> Array:
 def _misfit(name: str, dtype: str, found: int, needed: int) -> ModelError:
     return ModelError(
         f"the constant {name} of type {dtype} has {found} bytes; its shape needs {needed}",
-        hint="The file is damaged, or what wrote it left it broken. Convert the original again.",
+        code="model-damaged",
+        hint="The file is damaged, or the program that wrote it made a mistake. Convert the "
+        "original again.",
     )

@@ -61,14 +61,16 @@ def import_model(
     refused += [*lowerer.unsupported, *_unsupported_outputs(scope, outputs.values())]
     if refused:
         raise UnsupportedError(
-            f"lowering this TFLite model to ONNX: {len(refused)} of its operators can't be taken",
+            f"converting this TFLite model to ONNX: {len(refused)} of its operators aren't "
+            "supported",
             refused,
         )
     missing = [i for i in main.inputs if i not in given and main.tensors[i].data is None]
     if missing:
         raise ModelError(
             f"importing subgraph {subgraph}: inputs {missing} have no names, expected all of "
-            f"{list(main.inputs)}"
+            f"{list(main.inputs)}",
+            code="model-invalid",
         )
     results = _named_outputs(scope, builder, outputs, list(given.values()))
     graph = onnx_ir.Graph(

@@ -66,9 +66,9 @@ class Lowerer:
             Refusal: It is being lowered already, or takes another number of inputs.
         """
         if not 0 <= subgraph < len(self.model.subgraphs):
-            raise Refusal(f"it runs subgraph {subgraph}, which the file has not")
+            raise Refusal(f"it runs subgraph {subgraph}, which the file doesn't have")
         if subgraph in self._running:
-            raise Refusal(f"it runs subgraph {subgraph} from inside itself: recursion")
+            raise Refusal(f"it runs subgraph {subgraph} from inside itself, which is recursion")
         numbers = self.model.subgraphs[subgraph].inputs
         if len(numbers) != len(inputs):
             raise Refusal(

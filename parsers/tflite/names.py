@@ -89,6 +89,7 @@ def _signature(signatures: list[Signature], wanted: str | None, name: str) -> Si
                 return item
         raise UsageError(
             f"--signature {wanted}: {name} has no such signature",
+            code="unknown-name",
             details=listed,
             hint="It has the ones listed." if listed else "It has none: leave --signature out.",
         )
@@ -99,8 +100,9 @@ def _signature(signatures: list[Signature], wanted: str | None, name: str) -> Si
             return item
     raise UsageError(
         f"{name} has {len(signatures)} signatures, and none of them is {DEFAULT}",
+        code="choose-one",
         details=listed,
-        hint="Say which one: --signature NAME.",
+        hint="Choose one: --signature NAME.",
     )
 
 

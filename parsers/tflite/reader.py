@@ -44,7 +44,7 @@ def structures(source: Any, name: str) -> TfliteModel:
     try:
         model = _Reading(source).model()
     except ModelError as error:
-        raise ModelError(f"{name}: {error.message}", hint=error.hint) from error
+        raise ModelError(f"{name}: {error.message}", code=error.code, hint=error.hint) from error
     check(model, name)
     return model
 
@@ -72,7 +72,7 @@ def _refuse(source: Any, name: str) -> None:
 
 def _reasons(tensor: Any) -> Iterable[tuple[str, str]]:
     if tensor.externalBuffer:
-        yield "its value lies in another file", "Convert the original into one file."
+        yield "its value is in another file", "Convert the original into one file."
     kind = tensor.quantization.detailsType if tensor.quantization else 0
     if kind not in (schema.QuantizationDetails.NONE, schema.QuantizationDetails.CustomQuantization):
         yield "it is quantized in blocks", "Quantize with one scale, or one for each channel."
@@ -88,7 +88,7 @@ class _Reading:
         source = self._source
         graphs = [self._subgraph(i, graph) for i, graph in enumerate(source.subgraphs)]
         if not graphs:
-            raise ModelError("it holds no graph")
+            raise ModelError("it holds no graph", code="model-invalid")
         signatures = [_signature(item, graphs) for item in source.signatureDefs or ()]
         return TfliteModel(graphs, signatures, text(source.description))
 
@@ -111,7 +111,9 @@ class _Reading:
         name = text(tensor.name)
         title = f"{name or index} ({where})"
         if tensor.type not in _TYPES:
-            raise ModelError(f"the tensor {title} has the unknown type {tensor.type}")
+            raise ModelError(
+                f"the tensor {title} has the unknown type {tensor.type}", code="model-invalid"
+            )
         dtype = _TYPES[tensor.type]
         shape = _shape(tensor.shape, dtype, title)
         signature = _shape(tensor.shapeSignature, dtype, title)
@@ -127,14 +129,19 @@ class _Reading:
         """A buffer's bytes; None for an empty one, which computed tensors have."""
         buffers = self._source.buffers
         if not 0 <= index < max(len(buffers), 1):
-            raise ModelError(f"the tensor {title} has buffer {index} of {len(buffers)}")
+            raise ModelError(
+                f"the tensor {title} has buffer {index} of {len(buffers)}", code="model-invalid"
+            )
         data = buffers[index].data if buffers else None
         return None if data is None or len(data) == 0 else data
 
     def _operator(self, index: int, operator: Any, count: int, where: str) -> Operator:
         codes = self._source.operatorCodes
         if not 0 <= operator.opcodeIndex < len(codes):
-            raise ModelError(f"{where} has operator code {operator.opcodeIndex} of {len(codes)}")
+            raise ModelError(
+                f"{where} has operator code {operator.opcodeIndex} of {len(codes)}",
+                code="model-invalid",
+            )
         code = codes[operator.opcodeIndex]
         number = max(code.builtinCode, code.deprecatedBuiltinCode)
         custom = number == _CUSTOM
@@ -151,7 +158,9 @@ class _Reading:
         )
         graphs = len(self._source.subgraphs)
         if any(not 0 <= callee < graphs for callee in called(made)):
-            raise ModelError(f"{where} ({name}) calls subgraphs {called(made)} of {graphs}")
+            raise ModelError(
+                f"{where} ({name}) calls subgraphs {called(made)} of {graphs}", code="model-invalid"
+            )
         return made
 
 
@@ -159,17 +168,22 @@ def _numbers(values: Any, low: int, high: int, where: str) -> tuple[int, ...]:
     numbers = tuple(int(value) for value in (() if values is None else values))
     wrong = [number for number in numbers if not low <= number < high]
     if wrong:
-        raise ModelError(f"{where}: there is no tensor {wrong[0]}; there are {high}")
+        raise ModelError(
+            f"{where}: there is no tensor {wrong[0]}; there are {high}", code="model-invalid"
+        )
     return numbers
 
 
 def _shape(values: Any, dtype: str, title: str) -> tuple[int, ...]:
     shape = tuple(int(value) for value in (() if values is None else values))
     if any(size < -1 for size in shape):
-        raise ModelError(f"the tensor {title} has the shape {list(shape)}")
+        raise ModelError(f"the tensor {title} has the shape {list(shape)}", code="model-invalid")
     width = np.dtype(DTYPES[dtype]).itemsize if dtype in DTYPES else 1
     if math.prod(max(size, 1) for size in shape) * width > LARGEST:
-        raise ModelError(f"the tensor {title} of shape {list(shape)} is too large to be meant")
+        raise ModelError(
+            f"the tensor {title} of shape {list(shape)} is too large to be right",
+            code="model-invalid",
+        )
     return shape
 
 
@@ -179,7 +193,8 @@ def _free(shape: tuple[int, ...], signature: tuple[int, ...], title: str) -> tup
         return shape
     if len(signature) != len(shape):
         raise ModelError(
-            f"the tensor {title} has the shape {list(shape)} and the signature {list(signature)}"
+            f"the tensor {title} has the shape {list(shape)} and the signature {list(signature)}",
+            code="model-invalid",
         )
     return tuple(-1 if free == -1 else size for size, free in zip(shape, signature, strict=True))
 
@@ -198,14 +213,16 @@ def _quantization(
     if len(zero) != len(scale) or not np.isfinite(scale).all():
         raise ModelError(
             f"the tensor {title} has {len(scale)} scales and {len(zero)} zero points"
-            + ("" if np.isfinite(scale).all() else ", not all of them finite")
+            + ("" if np.isfinite(scale).all() else ", not all of them finite"),
+            code="model-invalid",
         )
     if len(scale) == 1:
         return Quantization(scale, zero)
     axis = int(source.quantizedDimension)
     if not 0 <= axis < len(shape) or shape[axis] != len(scale):
         raise ModelError(
-            f"the tensor {title} of shape {list(shape)} has {len(scale)} scales along {axis}"
+            f"the tensor {title} of shape {list(shape)} has {len(scale)} scales along {axis}",
+            code="model-invalid",
         )
     return Quantization(scale, zero, axis)
 
@@ -213,7 +230,9 @@ def _quantization(
 def _signature(source: Any, graphs: list[Subgraph]) -> Signature:
     key = text(source.signatureKey)
     if not 0 <= source.subgraphIndex < len(graphs):
-        raise ModelError(f"the signature {key} is of subgraph {source.subgraphIndex}")
+        raise ModelError(
+            f"the signature {key} is of subgraph {source.subgraphIndex}", code="model-invalid"
+        )
     graph = graphs[source.subgraphIndex]
     made = Signature(key, graph.index)
     for kind, items, names, listed in (
@@ -224,10 +243,13 @@ def _signature(source: Any, graphs: list[Subgraph]) -> Signature:
             name = text(item.name)
             if item.tensorIndex not in listed:
                 raise ModelError(
-                    f"the signature {key} calls tensor {item.tensorIndex} its {kind} {name!r}, "
-                    f"which is none of its graph's {kind}s"
+                    f"the signature {key} calls tensor {item.tensorIndex} its {kind} "
+                    f"{name!r}, but the graph has no such {kind}",
+                    code="model-invalid",
                 )
             if name in names:
-                raise ModelError(f"the signature {key} has two {kind}s called {name!r}")
+                raise ModelError(
+                    f"the signature {key} has two {kind}s called {name!r}", code="model-invalid"
+                )
             names[name] = item.tensorIndex
     return made

@@ -129,7 +129,9 @@ class TfliteSource(FileSource):
         entry = find_entry(model, self._request.signature, name)
         told = metadata_of(source, content, entry.subgraph)
         if not entry.outputs:
-            raise ModelError(f"{name}: subgraph {entry.subgraph} has no outputs")
+            raise ModelError(
+                f"{name}: subgraph {entry.subgraph} has no outputs", code="model-invalid"
+            )
         taken, hold = [*entry.inputs, *entry.outputs], not self._request.state_as_inputs
         explicit = make_explicit(source, model, entry.subgraph, taken, hold=hold)
         if explicit.unsupported:
@@ -224,7 +226,7 @@ def _unsupported(
 ) -> UnsupportedError:
     """The error that lists what is wrong with the state, and every operator that is too."""
     others = [item for item in importer.unsupported(model, subgraph) if item.op not in STATEFUL]
-    return UnsupportedError(f"{name} holds what can't be converted", [*state, *others])
+    return UnsupportedError(f"{name} holds parts that can't be converted", [*state, *others])
 
 
 def _describe(model: Model, interface: Interface, opened: _Opened) -> None:
@@ -273,9 +275,9 @@ def _warnings(opened: _Opened) -> list[str]:
     said = [_state_warning(opened.states)] if opened.states else []
     if opened.held:
         said.append(
-            "STATE IS HELD: the file keeps state between runs; by --no-state each run of the "
-            "converted model starts with it as it is stored, and forgets what it changes; the file "
-            f"was compared in the same way: {_listed(opened.held)}."
+            "STATE IS HELD: the file keeps state between runs. With --no-state, each run of "
+            "the converted model starts with the stored state, and forgets its changes. The "
+            f"file was compared in the same way: {_listed(opened.held)}."
         )
     if arithmetic(opened.model, opened.entry.subgraph) == HYBRID:
         said.append(

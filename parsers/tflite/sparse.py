@@ -37,11 +37,15 @@ def densify(values: Array, shape: tuple[int, ...], sparsity: Any, name: str) -> 
         ModelError: It is too large, or its levels contradict each other.
     """
     if math.prod(shape) > LARGEST:
-        raise ModelError(f"the sparse tensor {name} of shape {list(shape)} is too large")
+        raise ModelError(
+            f"the sparse tensor {name} of shape {list(shape)} is too large", code="model-too-large"
+        )
     try:
         return _densify(values, shape, sparsity)
     except (IndexError, ValueError, TypeError, AttributeError, OverflowError) as error:
-        raise ModelError(f"the sparse tensor {name} contradicts itself: {error}") from error
+        raise ModelError(
+            f"the sparse tensor {name} contradicts itself: {error}", code="model-damaged"
+        ) from error
 
 
 def _densify(values: Array, shape: tuple[int, ...], sparsity: Any) -> Array:

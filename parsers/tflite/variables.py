@@ -188,7 +188,7 @@ class _Rewriting:
         used = {index for operator in self._graph.operators for index in operator.inputs}
         found = [item for item in self._graph.tensors if item.is_variable and item.index in used]
         if self._hold:
-            why = "operators change it in place, so that it can't be held as it is stored"
+            why = "operators change it in place, so it can't stay as it is stored"
             self.unsupported += [
                 Unsupported(item.name, "variable tensor", why, "leave --no-state out")
                 for item in found
@@ -241,7 +241,7 @@ class _Rewriting:
             return self._refuse(operator, "it has no value to store")
         index = self._instead.get(operator.inputs[1], operator.inputs[1])
         if key in self._first and not alike(self._tensor(index), self._tensor(self._first[key])):
-            return self._refuse(operator, "what it stores has another shape or type than before")
+            return self._refuse(operator, "the stored value has another shape or type than before")
         self._current[key] = index
         return None
 
@@ -251,7 +251,9 @@ class _Rewriting:
         if alike(old, new) and same_scale(old, new):
             self._instead[index] = by
         else:
-            self._refuse(operator, "it reads what was stored with another shape, type or scale")
+            self._refuse(
+                operator, "it reads a value that was stored with another shape, type or scale"
+            )
 
     def _tensor(self, index: int) -> Tensor:
         return self._graph.tensors[index]
@@ -261,7 +263,9 @@ class _Rewriting:
             self._refuse(operator, "it takes a variable itself, not its value")
 
     def _refuse(self, operator: Operator, reason: str) -> None:
-        item = Unsupported(str(operator.index), operator.name, f"its state can't be fed: {reason}")
+        item = Unsupported(
+            str(operator.index), operator.name, f"its state can't be an input: {reason}"
+        )
         self.unsupported.append(item)
 
     def _state(self, key: Key, initial: Mapping[Key, Initial]) -> State | None:

@@ -134,7 +134,7 @@ def from_user_code(error: BaseException, doing: str, hint: str = "") -> WorkerEr
         message += f". {top!r} is neither beside the source nor installed in {sys.executable}"
         package = DISTRIBUTIONS.get(top)
         return WorkerError("dependency", message, trace=tail(error), package=package, module=top)
-    return WorkerError("source", message + hint, trace=tail(error))
+    return WorkerError("source", message + hint, code="model-code-failed", trace=tail(error))
 
 
 _GAVE_OUT = (

@@ -111,7 +111,9 @@ def answer(methods: Mapping[str, Method], request: Mapping[str, Any]) -> Dict[st
     method = methods.get(name) if isinstance(name, str) else None
     try:
         if method is None:
-            raise WorkerError("usage", f"no method {name!r}; one of: {', '.join(methods)}")
+            raise WorkerError(
+                "usage", f"no method {name!r}; one of: {', '.join(methods)}", code="usage"
+            )
         return {"result": method(request.get("params") or {})}
     except WorkerError as error:
         return {"error": error.payload()}

@@ -121,7 +121,7 @@ def failed(code: int, says: str, folder: Path, before: list[Path], said: Said) -
     """What was said, after making sure of its code, its one error and the folder's files."""
     assert said.no_traceback().code == code, said.err
     assert says.lower() in said.err.lower(), said.err
-    assert said.err.lower().count("error:") == 1
+    assert said.err.count("error[") == 1
     assert sorted(folder.rglob("*")) == before
     return said
 

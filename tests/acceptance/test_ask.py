@@ -113,7 +113,9 @@ def test_a_model_of_which_nothing_is_known(tmp_path: Path) -> None:
     typed("convert m.onnx --no-bench --out out", tmp_path)
     with (
         modelyard.load(tmp_path / "out") as net,
-        pytest.raises(modelyard.UsageError, match="nothing says how a file becomes an input"),
+        pytest.raises(
+            modelyard.UsageError, match="has no description of how a file becomes an input"
+        ),
     ):
         net("cat.jpg")
 

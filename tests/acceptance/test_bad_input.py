@@ -20,7 +20,7 @@ def test_a_file_that_is_missing_or_truncated(model: Path) -> None:
 
 
 def test_a_folder_where_a_file_was_meant(model: Path) -> None:
-    said = refused(2, ". is of no format that can be read", model.parent, ".")
+    said = refused(2, "Modelyard can't read the format of .", model.parent, ".")
     assert "It holds model.onnx: name the model's file." in said.err
     (model.parent / "empty").mkdir()
     refused(2, "saved_model.pb", model.parent, "empty")
@@ -37,7 +37,7 @@ def test_weights_that_are_missing_are_said_once_a_file(tmp_path: Path) -> None:
 
 def test_names_of_other_classes_than_the_model_s(model: Path) -> None:
     (model.parent / "names.txt").write_text("cat\ndog\n")
-    said = refused(2, "has 2 names", model.parent, model.name, "--samples", "random:4",
+    said = refused(2, "has 2 class names", model.parent, model.name, "--samples", "random:4",
                    "--label-names", "names.txt")  # fmt: skip
     assert "scores: float32[batch, 10]" in said.err
 

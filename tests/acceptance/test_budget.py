@@ -156,7 +156,7 @@ def test_a_metric_s_limit_needs_labels(model: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="8 of 8 samples"):
         api.convert(str(model), samples="random:8", **options)
     np.savez(tmp_path / "s.npz", image=np.zeros((9, 3, 16, 16), np.float32), y=np.zeros((9, 5)))
-    with pytest.raises(UsageError, match="none is known to suit"):
+    with pytest.raises(UsageError, match="no metric of ours suits"):
         api.convert(str(model), samples=str(tmp_path / "s.npz"), labels="y", **options)
     assert not (tmp_path / "out").exists()
 
@@ -174,7 +174,7 @@ far.higher_is_better, far.unit = False, "mm"
     line = ("convert m.onnx --samples s.npz --labels y --metric top1,own.py:far --precision fp16 "
             "--no-bench --max-drop ")  # fmt: skip
     said = typed(f"{line} map=1 --out bad", tmp_path, code=2).err
-    assert "--max-drop limits map, and what is measured is top1, own.py:far" in said
+    assert "--max-drop limits map, but the metrics that are measured are top1, own.py:far" in said
     assert "isn't NUMBER or METRIC=NUMBER" in typed(f"{line} much", tmp_path, code=2).err
     typed(f"{line} top1=0 --max-drop own.py:far=0.00001 --max-drop 3 --out out", tmp_path)
     report = json.loads((tmp_path / "out/report.json").read_text())
@@ -186,8 +186,8 @@ far.higher_is_better, far.unit = False, "mm"
 
 
 @pytest.mark.parametrize(("options", "words"), [
-    ([], "not in fp32"),
-    (["--precision=fp16,int8"], "not in fp16, int8"),
+    ([], "not fp32"),
+    (["--precision=fp16,int8"], "not fp16, int8"),
     (["--precision=int8"], "int8 needs samples"),
     (["--precision=int8", "--samples=random:8", "--keep-float=Nonsense"], "names no node"),
     (["--precision=int8", "--limit=0"], "0 is not in the range"),
@@ -210,4 +210,4 @@ def test_a_search_that_the_clock_ended_is_said_first(model: Path, tmp_path: Path
     first = next(line for line in said.out.splitlines() if line.startswith("!"))
     assert first.startswith("! THIS DEPENDS ON THE MACHINE: onnx int8. --search-seconds ended")
     refused = modelyard("convert", model, *args, "--search-evaluations=-1", code=2)
-    assert "--search-evaluations -1: it is at least 0" in refused.err
+    assert "--search-evaluations -1: the value has to be at least 0" in refused.err

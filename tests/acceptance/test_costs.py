@@ -102,7 +102,7 @@ def test_what_is_no_size_is_refused(folder: Path, size: str) -> None:
 
 def test_a_server_has_neither(folder: Path) -> None:
     line = "bench build/onnx --server http://127.0.0.1:9 --profile"
-    assert "look into a file" in typed(line, folder, 2).err
+    assert "work with a file" in typed(line, folder, 2).err
 
 
 @pytest.mark.parametrize(("target", "layers", "head"), [

@@ -38,7 +38,7 @@ def test_a_runtime_of_which_half_is_left(tmp_path: Path) -> None:
     small_cnn(tmp_path / "model.onnx")
     env = {"PYTHONPATH": str(tmp_path)}
     said = modelyard("convert", "model.onnx", cwd=tmp_path, env=env, code=5)
-    assert f"{RUNTIME} isn't there, or is damaged" in said.err
+    assert f"{RUNTIME} is missing or damaged" in said.err
     assert f"--force-reinstall --no-deps '{RUNTIME}>=" in said.err
     found = modelyard("doctor", "--json", env=env, code=5)
     assert "is damaged" in found.json["problems"][0]

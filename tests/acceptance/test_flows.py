@@ -98,9 +98,9 @@ def test_a_step_may_be_for_some_boxes_alone(made: Path) -> None:
     ("[find, {part: color, each: color.boxes}]", "step 2: it needs color, which is itself"),
     ("[find, {part: color, each: find.classes}]", "it is one of find.boxes"),
     ("[find, find, color]", "an earlier step is called find, too"),
-    ("[find]", "the part color is of no step"),
+    ("[find]", "no step has the part color"),
     ("\n  - find\n  - part: color\n    when: {color: red}", "line 16, step 2: it needs color"),
-    ("[find, {part: color, when: {paint: red}}]", "when names paint, which is no earlier step"),
+    ("[find, {part: color, when: {paint: red}}]", "when names paint, which isn't an earlier step"),
     ("[find, {part: color, every: find.boxes}]", "every: Extra inputs are not permitted"),
     ("[find, {part: color, when: {find: {most: 1}}}]", "Extra inputs are not permitted"),
     ("[find, {part: color, when: {find: {}}}]", "give a label, above or below"),
@@ -136,7 +136,9 @@ def test_a_part_that_takes_something_else_is_refused_with_file_and_line(made: Pa
         assert f"r.yaml, line 16, step 2: {told}" in " ".join(said.split())
     (made / "r.yaml").write_text(RECIPE.replace("    prepare: {kind: picture}\n", ""))
     said = typed("run r.yaml --out out", made, code=2).err
-    told = "r.yaml, line 15, step 2: nothing says how a file becomes the input of color"
+    told = (
+        "r.yaml, line 15, step 2: there is no description of how a file becomes the input of color"
+    )
     assert told in " ".join(said.split()) and not (made / "out").exists()
 
 
@@ -198,9 +200,9 @@ def test_a_rendered_page_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("line", "told"), [
-    ("convert zoo:pp-ocrv4-read --image-size 64x64", "image-size can't be of several models at"),
+    ("convert zoo:pp-ocrv4-read --image-size 64x64", "image-size can't be given for several"),
     ("convert zoo:pp-ocrv4-read --samples photos", "detect (zoo:pp-ocrv4-det) and read"),
-    ("inspect zoo:pp-ocrv4-read", "is 2 models, and one is meant: detect (zoo:pp-ocrv4-det)"),
+    ("inspect zoo:pp-ocrv4-read", "is 2 models, and the command needs one: detect"),
 ])  # fmt: skip
 def test_what_can_t_be_said_of_several_models(made: Path, line: str, told: str) -> None:
     assert told in " ".join(typed(line, made, code=2).err.split())

@@ -150,4 +150,6 @@ def test_a_server_that_says_no_types(converted: api.Converted, folder: Path) -> 
         command("check", *source, *asked, "--precision", "fp16", "--io-dtype", "float16", code=0)
         integers = ("--precision", "int8", "--io-dtype", "int8")
         said = command("check", *source, *asked, *integers, code=2)
-        assert "no server says which real numbers" in said.err and "Name the package" in said.err
+        assert (
+            "a server doesn't say which real numbers" in said.err and "Name the package" in said.err
+        )

@@ -96,8 +96,8 @@ def test_the_command_refuses_with_code_2(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("given", "says", "hint"), [
     ({"source": "mxnet", "weights": "m"}, "mxnet isn't read here", "keras"),
     ({"target": "cntk", "weights": "m"}, "cntk isn't written here", "onnx"),
-    ({"source": "nothing", "weights": "m"}, "nothing is no framework", ""),
-    ({}, "no model is given", ""),
+    ({"source": "nothing", "weights": "m"}, "nothing isn't a framework", ""),
+    ({}, "the command names no model", ""),
     ({"source": "keras", "network": "n.json", "weights": "w.h5"}, "without its weights",
      "model.save('model.keras')"),
     ({"source": "keras", "network": "n.json"}, "without its weights", "model.save("),
@@ -107,7 +107,7 @@ def test_the_command_refuses_with_code_2(tmp_path: Path) -> None:
     ({"weights": "m", "shapes": ["1,2", "3"], "inputs": ["a"]}, "1 inputs are named", ""),
     ({"weights": "m", "inputs": ["a"]}, "needs --inputShape", ""),
     ({"source": "onnx", "weights": "m", "shapes": ["3,8,8"]}, "needs --inNodeName", ""),
-    ({"weights": "m", "dump_tag": "SERVING"}, "-df onnx writes none", ""),
+    ({"weights": "m", "dump_tag": "SERVING"}, "-df onnx has none", ""),
 ])  # fmt: skip
 def test_what_cannot_be_asked_for(given: dict[str, object], says: str, hint: str) -> None:
     with pytest.raises(UsageError, match=says) as caught:
@@ -172,7 +172,7 @@ def test_only_the_named_file_is_replaced(tmp_path: Path) -> None:
     assert (tmp_path / "new/net.onnx").read_bytes() == inner.read_bytes()
     args = ("-iw", "model.onnx", "-df")
     said = run("mmconvert", *args, "onnx", "-om", "model.onnx", cwd=tmp_path, code=2)
-    assert "is what is read" in said.err
+    assert "is the file that is read" in said.err
     assert (tmp_path / "model.onnx").read_bytes() == source
     args = (*args, "tensorrt", "-om", "net.onnx")
     (tmp_path / "build_engine.py").write_text("mine")

@@ -203,7 +203,10 @@ def test_a_damaged_head_ends_the_process_and_load_refuses_it(pixels: Path, tmp_p
 
 REFUSED = [
     ("--to onnx,tflite", "tflite has no operators that decode files"),
-    ("--serve triton", "no server here loads what decodes: a damaged JPEG would end its process"),
+    (
+        "--serve triton",
+        "no server here loads the decoder, because a damaged JPEG would end its process",
+    ),
     ("--bench --bench-batch 1,2", "a run takes one file, and --bench-batch asks for more"),
 ]
 

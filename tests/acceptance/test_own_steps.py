@@ -105,7 +105,7 @@ def test_what_a_function_does_wrong_is_told(made: Path) -> None:
 WRONG = {
     "return {'x': np.zeros((1, 4), np.float32)[data[9000]]}": "bars failed (own.py, line 5): Index",
     "raise ValueError('it is no bar')": "own.py:bars (own.py, line 5): it is no bar",
-    "return {'x': {1: 2}}": "own.py:bars gives x as what is no array",
+    "return {'x': {1: 2}}": "own.py:bars returns x, which isn't an array",
     "return 3": "own.py:bars gives a int",
     "return (": "own.py failed (own.py, line 5): SyntaxError",
     "import gone_for_good": "own.py needs the package gone_for_good",

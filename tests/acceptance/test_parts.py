@@ -88,9 +88,11 @@ def test_commands_take_the_output_or_a_part(made: Path) -> None:
     one = typed("check out/read --against mlp.onnx --json", made).json
     assert [item["target"] for item in one["artifacts"]] == ["onnx", "tflite"]
     missing = typed("check out --against cnn.onnx", made, code=2).err
-    assert "no source is named for it" in missing and "--against read=SOURCE" in missing
+    assert (
+        "--against names no source for that part" in missing and "--against read=SOURCE" in missing
+    )
     other = typed("check out/read/onnx --against classify=cnn.onnx", made, code=2).err
-    assert "no source is named for it" in other
+    assert "--against names no source for that part" in other
     assert "x: float32[batch, 4]" in typed("inspect out/read", made).out
     assert len(typed("inspect out --json", made).json["artifacts"]) == 4
     assert typed("bench out/read --to onnx --bench-seconds 0.05", made).out
@@ -130,7 +132,7 @@ def test_a_part_that_cant_be_converted(tmp_path: Path, broken: bytes | None) -> 
         text = "bad (float[batch, 4] x) => (float[batch, 3] y) { y = Reshape(x, shape) }"
         written(tmp_path / "mlp.onnx", text, shape=np.array([-1, 3, 7], np.int64))
     said = command("run", named, "--out", "out", cwd=tmp_path, code=3)
-    assert said.err.startswith("error: read: ") and not (tmp_path / "out").exists()
+    assert said.err.startswith("error[") and not (tmp_path / "out").exists()
     said = command("run", named, "--out", "out", "--keep-going", cwd=tmp_path, code=4)
     assert "read couldn't be converted" in said.err and "NOT CONVERTED: read" in said.out
     assert names(tmp_path / "out") == ["README.md", "classify", "manifest.json", "report.html",
@@ -154,8 +156,8 @@ def test_of_a_part_that_fails_late_nothing_is_left(made: Path, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("parts", "says"),
     [
-        ({"a": {"source": "mlp.onnx", "out": "x"}}, "part a: out is of the whole run"),
-        ({"a": {"source": "mlp.onnx"}, "A": {"source": "cnn.onnx"}}, "would have one folder"),
+        ({"a": {"source": "mlp.onnx", "out": "x"}}, "part a: out holds for the whole run"),
+        ({"a": {"source": "mlp.onnx"}, "A": {"source": "cnn.onnx"}}, "would have the same folder"),
         ({"serving": {"source": "mlp.onnx"}}, "'serving' can't be a part's name"),
         ({"../a": {"source": "mlp.onnx"}}, "can't be a part's name"),
         ({"a": {"to": "onnx"}}, "part a: it names no source"),
@@ -163,11 +165,11 @@ def test_of_a_part_that_fails_late_nothing_is_left(made: Path, tmp_path: Path) -
         ({"a": {"source": "gone.onnx"}}, "a: there is no"),
         ({"a": {"source": "net.py:Net"}}, "a: source: "),
         ({"a": {"source": "mlp.onnx", "name": "n"}, "b": {"source": "cnn.onnx", "name": "N"}},
-         "are models of one name, N, for triton"),
+         "would both be called N on triton"),
         ({"a": {"source": "mlp.onnx", "precision": ["fp32", "fp16"]},
-          "a_fp16": {"source": "cnn.onnx"}}, "are models of one name, a_fp16, for triton"),
-        ({}, "has parts that are no mapping"),
-        (["mlp.onnx"], "has parts that are no mapping"),
+          "a_fp16": {"source": "cnn.onnx"}}, "would both be called a_fp16 on triton"),
+        ({}, "has parts that aren't a mapping"),
+        (["mlp.onnx"], "has parts that aren't a mapping"),
     ],
 )  # fmt: skip
 def test_what_cant_be_parts(tmp_path: Path, parts: Any, says: str) -> None:

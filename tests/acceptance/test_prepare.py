@@ -140,7 +140,7 @@ def test_that_nobody_said_what_pictures_are_is_told(tmp_path: Path) -> None:
     small_cnn(tmp_path / "m.onnx")
     (tmp_path / "photos").mkdir()
     Image.new("RGB", (20, 20), (200, 100, 50)).save(tmp_path / "photos/0.png")
-    told = "nothing says what the model was trained with"
+    told = "the source doesn't say how the model was trained"
     for options, there in (("", True), ("--image-mean imagenet", False)):
         typed(
             f"convert m.onnx --no-bench --samples photos {options} --out out --overwrite", tmp_path
@@ -171,5 +171,5 @@ def test_a_manifest_that_declares_nothing_right(tmp_path: Path) -> None:
     said = json.loads(file.read_text())
     said["declared"]["prepare"][0]["color"] = "mauve"
     file.write_text(json.dumps(said))
-    with pytest.raises(modelyard.UsageError, match="declares what is none"):
+    with pytest.raises(modelyard.UsageError, match="holds a declaration that isn't valid"):
         modelyard.load(tmp_path / "out")

@@ -352,10 +352,10 @@ def assert_alike(found: Any, right: Any) -> None:
 
 
 @pytest.mark.parametrize(("said", "told"), [
-    ("graph", "nothing says how pictures become the model's inputs"),
-    ("graph\nanswer: {kind: numbers}", "nothing says how pictures"),
+    ("graph", "there is no description of how pictures become the model's inputs"),
+    ("graph\nanswer: {kind: numbers}", "no description of how pictures"),
     ("[graph, {kind: picture, interpolation: lanczos}]", "no filter lanczos"),
-    ("[graph, {kind: picture, resize: 20, crop: false}]", "isn't cut"),
+    ("[graph, {kind: picture, resize: 20, crop: false}]", "isn't cropped"),
     ("[graph, {kind: picture, resize: [8, 8]}]", "smaller than the model's"),
     ("[graph, server, {kind: picture}]", "prepare"),
 ])  # fmt: skip

@@ -119,7 +119,7 @@ def test_a_detector_and_how_it_came_here(tmp_path: Path) -> None:
     assert [spec.name for spec in session.outputs] == ["boxes", "labels", "scores"]
     loud = [alert["text"] for alert in report["alerts"] if alert["loud"]]
     (said,) = [text for text in loud if text.startswith("EXPORTED BY TORCHSCRIPT: ")]
-    assert "other inputs gave what the model itself gives" in said
+    assert "other inputs gave the same as the model itself" in said
     assert "in ONNX Runtime" in said
 
 
@@ -129,7 +129,9 @@ def test_what_values_decided_is_told_and_strict_misses_a_gate_for_it(tmp_path: P
     _, report = converted(tmp_path, *asked)
     assert "DECIDED BY VALUES: alike for all inputs" in alerts(report)
     said = convert(tmp_path, *asked, "--strict", "--overwrite", code=4)
-    assert "judged: the file has for every input what values of those tried decided" in said.err
+    assert (
+        "judged: the tried inputs decided values that the file now has for every input" in said.err
+    )
 
 
 FINDER = """

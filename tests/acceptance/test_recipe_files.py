@@ -102,7 +102,10 @@ def test_a_dry_run_plans_all_and_writes_nothing(project: Path) -> None:
     told = planned(project, "all.yaml", "--json", code=2).json["recipes"]
     assert [item["document"] for item in told] == [1, 2, 3]
     assert [item["name"] for item in told[:2]] == ["first", "second"]
-    assert "the output build/second is already that of all.yaml, document 2" in told[2]["message"]
+    assert (
+        "the output build/second is already the output of all.yaml, document 2"
+        in told[2]["message"]
+    )
     assert tree(project) == before
 
 
@@ -115,7 +118,7 @@ def test_one_output_is_not_replaced_with_another_of_the_same_command(project: Pa
     said = command("run", "a.yaml", "b.yaml", "--overwrite", "--json", cwd=project, code=2)
     made, other = said.json["recipes"]
     assert made["report"]["verdict"] == "passed" and (project / "build" / "net").is_dir()
-    assert "build/net is already that of a.yaml" in other["message"]
+    assert "build/net is already the output of a.yaml" in other["message"]
     assert "its own out: FOLDER" in other["hint"]
 
 
@@ -126,7 +129,7 @@ def test_one_of_several_is_named_in_python(project: Path) -> None:
             api.run_recipe("all.yaml", dry_run=True)
         assert "document=1" in refusal.value.hint
         assert api.run_recipe("all.yaml", document=3, dry_run=True).name == "second"
-        with pytest.raises(UsageError, match="has the documents 1, 3, and not 2"):
+        with pytest.raises(UsageError, match="has the documents 1, 3, but not 2"):
             api.run_recipe("all.yaml", document=2, dry_run=True)
 
 
@@ -140,10 +143,10 @@ def test_what_is_no_yaml_names_the_document_and_runs_nothing(project: Path) -> N
 
 @pytest.mark.parametrize(("text", "says"), [
     ("---\n".join(["x: &x [" + "1," * 99 + "]\ny: [" + "*x," * 99 + "]\n"] * 11), "100,000 values"),
-    ("---\n".join(["extends: big.yaml\nname: a\n"] * 30), "comes to more than 100,000 values"),
+    ("---\n".join(["extends: big.yaml\nname: a\n"] * 30), "has more than 100,000 values"),
     ("vars: {v: '" + "x" * 9999 + "'}\narg: ['" + "${v}" * 9999 + "']\n", "4,194,304 bytes"),
     ("vars:\n  v0: xx\n" + "".join(f"  v{n}: '{f'${{v{n - 1}}}' * 9}'\n" for n in range(1, 15))
-     + "arg: ['${v14}']\n", "comes to more than 100,000 values, or 4,194,304 bytes"),
+     + "arg: ['${v14}']\n", "has more than 100,000 values or 4,194,304 bytes"),
     ("vars:\n  v: [" + "1," * 999 + "]\narg: [" + "'${v}'," * 999 + "]\n", "100,000 values"),
 ], ids=["documents", "documents that extend", "texts", "texts of texts", "lists"])  # fmt: skip
 def test_limits_hold_over_the_whole_file(project: Path, text: str, says: str) -> None:
@@ -210,14 +213,17 @@ def test_what_is_extended_counts_as_written_for_trust(project: Path, tmp_path: P
     (project / "base.yaml").write_text(base)
     (project / "r.yaml").write_text("extends: base.yaml\nsource: first.onnx\n")
     said = command("run", "r.yaml", cwd=project, code=2)
-    assert "r.yaml names what would run with your rights" in said.err and "data.py:rows" in said.err
+    assert (
+        "r.yaml names code that would run with your rights" in said.err
+        and "data.py:rows" in said.err
+    )
     home = {"MODELYARD_CACHE": str(tmp_path / "cache")}
     assert "it ran" in on_a_terminal([COMMAND, "run", "r.yaml"], project, answers="y\n", **home)
     said = command("run", "r.yaml", "--set", "name=a", cwd=project, env=home)
     assert "it ran" in said.err
     (project / "base.yaml").write_text(base + "seed: 1\n")
     said = command("run", "r.yaml", cwd=project, env=home, code=2)
-    assert "r.yaml names what would run with your rights" in said.err
+    assert "r.yaml names code that would run with your rights" in said.err
 
 
 def test_parts_are_extended_and_have_variables(project: Path) -> None:
@@ -234,7 +240,7 @@ def test_parts_are_extended_and_have_variables(project: Path) -> None:
     assert "the recipe r.yaml has a source beside its parts" in said
     (project / "all.yaml").write_text(f"{parts}out: x\n---\nsource: first.onnx\nout: x\n")
     said = planned(project, "all.yaml", "--set", "one=first", code=2)
-    assert "the output x is already that of all.yaml, document 1" in said.err
+    assert "the output x is already the output of all.yaml, document 1" in said.err
 
 
 # -- variables ------------------------------------------------------------------------------
@@ -300,15 +306,15 @@ def test_variables_of_what_is_extended_are_its_defaults(project: Path) -> None:
     ("name: ${a}\nout: b/${b}", (), "  - the recipe r.yaml: ${a}\n  - the recipe r.yaml: ${b}\n"),
     ("name: ${a}\nvars: {b: 1}", ("--set", "c=1"), "There are: b, c."),
     ("name: x\nvars: {b: 1, d: '${e}'}", ("--set", "c=1"), "the recipe r.yaml has b, d, e"),
-    ("name: x", ("--set", "c=1"), "what is no variable: c\n  - the recipe r.yaml has none"),
+    ("name: x", ("--set", "c=1"), "variables that don't exist: c\n  - the recipe r.yaml has none"),
     ("vars: {a: '${b}', b: '${a}'}\nname: ${a}", (), "in a circle, or too deeply: a -> b -> a"),
-    ("vars: {a: [1]}\nname: x${a}", (), "${a} within a text, and it is list"),
-    ("name: ${a b}", (), "'${a b}', which is no variable"),
-    ("name: a${", (), "'${', which is no variable"),
-    ("vars: [a]", (), "has vars: ['a']; they are a mapping"),
-    ("vars: {1: a}", (), "the variable 1: names are"),
+    ("vars: {a: [1]}\nname: x${a}", (), "${a} inside a text, but its value is list"),
+    ("name: ${a b}", (), "'${a b}', which isn't a variable"),
+    ("name: a${", (), "'${', which isn't a variable"),
+    ("vars: [a]", (), "has vars: ['a']; write a mapping"),
+    ("vars: {1: a}", (), "the variable 1: a name consists"),
     ("vars: {batch: many}\nmax-batch: ${batch}", (), "max-batch: "),
-    ("name: ${a}", ("--set", "a b=1"), "--set names a variable 'a b': names are"),
+    ("name: ${a}", ("--set", "a b=1"), "--set names a variable 'a b': a name consists"),
     ("name: ${a}", ("--set", "a"), "'a' isn't NAME=VALUE"),
 ])  # fmt: skip
 def test_variables_that_are_wrong(project: Path, text: str, args: tuple[str], says: str) -> None:
@@ -322,7 +328,7 @@ def test_a_variable_of_one_recipe_is_none_of_another(project: Path) -> None:
     told = planned(project, "a.yaml", "b.yaml", "--set", "name=n", "--json").json["recipes"]
     assert [item["name"] for item in told] == ["n", "second"]
     said = planned(project, "a.yaml", "b.yaml", "--set", "name=n", "--set", "nam=n", code=2)
-    assert "no variable: nam\n  - the recipe a.yaml has name\n" in said.err
+    assert "don't exist: nam\n  - the recipe a.yaml has name\n" in said.err
     said = planned(project, "gone.yaml", "b.yaml", "--set", "name=n", code=2)
     assert "gone.yaml" in said.err and "second would become" not in said.out
 

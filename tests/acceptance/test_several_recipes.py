@@ -104,5 +104,5 @@ def test_its_processes_die_with_a_command_that_is_killed(pids: Path) -> None:
 def test_one_output_for_several_is_refused(pids: Path) -> None:
     names = [recipe(name, pids) for name in ("first", "second")]
     done = modelyard("run", *names, "--trust-recipe", "--out", "all", cwd=pids.parent, code=2)
-    assert "--out all is one output, and there are 2 recipes" in done.err
+    assert "--out all names one output, but there are 2 recipes" in done.err
     assert not pids.exists()

@@ -175,8 +175,8 @@ def sounds(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(("said", "told"), [
-    ("", "nothing says how a sound becomes the model's input"),
-    ("prepare: {kind: sound, rate: 16000, input: x}", "leaves bias without a value"),
+    ("", "there is no description of how a sound becomes the model's input"),
+    ("prepare: {kind: sound, rate: 16000, input: x}", "gives no value for bias"),
     (DECLARED, "bad.wav can't be read as a sound"),
     (DECLARED + "samples-pattern: '*.png'", "holds no images, no sounds and no .npz"),
 ])  # fmt: skip

@@ -70,5 +70,5 @@ def test_what_cant_be_held_is_refused_by_name(tmp_path: Path) -> None:
     graph.interface([x], [y])
     (tmp_path / "v.tflite").write_bytes(file.content())
     said = typed("convert v.tflite --no-state --no-bench --out out", tmp_path, 3)
-    assert "last" in said.err and "can't be held as it is stored" in said.err
+    assert "last" in said.err and "can't stay as it is stored" in said.err
     assert "leave --no-state out" in said.err

@@ -169,7 +169,7 @@ def test_an_exporter_s_mistake_is_told_as_its(tmp_path: Path) -> None:
     assert "the exporter " in said.err and " (torch " in said.err
     assert "wrote a wrong graph" in said.err
     assert "TopK (TopK): ONNX Runtime refuses" in said.err
-    assert "The mistake is the exporter's" in said.err
+    assert "The exporter made the mistake" in said.err
 
 
 def test_outputs_of_another_type_than_the_model_s_are_the_exporter_s(tmp_path: Path) -> None:

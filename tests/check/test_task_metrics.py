@@ -126,7 +126,7 @@ def test_its_errors_are_the_users(user_metric: Load) -> None:
         metric.score({"y": np.zeros(1)}, 0)
     (said,) = caught.value.details
     assert said == "json.py, line 9: def broken(outputs, label): return outputs['nope']"
-    with pytest.raises(UsageError, match="can't be passed on"):
+    with pytest.raises(UsageError, match="can't be sent"):
         metric.score({"y": np.zeros(1)}, object())
 
 

@@ -109,16 +109,16 @@ def _half(content: bytes) -> bytes:
 
 
 NOISE = np.random.default_rng(1).bytes(1000)
-CUT = r"weight\.bin is (cut short|no file of weights)"
+CUT = r"weight\.bin (is cut short|isn't a file of weights)"
 DAMAGES: dict[str, tuple[Callable[[Path], Any], str]] = {
     f"weights cut at {n}": (_cut(_weights, lambda old, n=n: old[:n]), CUT)  # type: ignore[misc]
     for n in (0, 70, 140, 200)
 } | {
-    "no weights": (lambda p: _weights(p).unlink(), r"weight\.bin, aren't in it.*whole folder"),
+    "no weights": (lambda p: _weights(p).unlink(), r"weight\.bin, is missing.*whole folder"),
     "weights overwritten": (_cut(_weights, _emptied), r"weight\.bin is damaged"),
-    "weights of another size": (_stored(_grow), "first_weight_0 takes 384 bytes"),
+    "weights of another size": (_stored(_grow), "first_weight_0 needs 384 bytes"),
     "weights outside": (_stored(_move), "outside of the package"),
-    "a cut protobuf": (_cut(_model, _half), "damaged, encrypted, or no Core ML model"),
+    "a cut protobuf": (_cut(_model, _half), "damaged, encrypted, or not a Core ML model"),
     "an encrypted protobuf": (_cut(_model, lambda _: NOISE), "encrypted.*Apple's systems"),
     "an empty protobuf": (_cut(_model, lambda _: b""), "can't be decoded"),
     "half a manifest": (_manifest("{"), "damaged"),

@@ -26,16 +26,16 @@ def _clipped(mb: Any, x: Any) -> Any:
 
 
 @pytest.mark.parametrize(("body", "x", "free", "reason"), [
-    (op.real_div(y=WHOLE), WHOLE, (), "rounds"),
+    (op.real_div(y=WHOLE), WHOLE, (), "rounding"),
     (lambda mb, x: mb.scatter(data=x, indices=[1], updates=[2], mode="div"), WHOLE, (),
-     "how it rounds"),
+     "rounding isn't documented"),
     (op.matmul(y=np.full((3, 2), 0.5, F)), ROWS.astype(np.int32), (), "fractions"),
     (lambda mb, x: mb.gather(x=mb.relu(x=x), indices=[0, -2], axis=1), IMAGE, (),
      "go down to -2"),
     (op.local_response_norm(size=2), IMAGE, (), "which side"),
     (op.conv_transpose(weight=KERNEL, output_shape=[1, 3, 6]), LINE, [2], "free"),
     (op.max_pool(kernel_sizes=[1], strides=[3], pad_type="valid", ceil_mode=True),
-     np.ones((1, 2, 5), F), (), "behind the input"),
+     np.ones((1, 2, 5), F), (), "after the input"),
     (_clipped, LINE.repeat(2, 1).reshape(1, 4, 4)[:, :2], (), "clips the cell's state"),
     # of 5 pixels made 9 between the outer centers, each second lies in the middle of two
     (_resized(4, 9, "ALIGN_CORNERS"), IMAGE, (), "nearest under ALIGN_CORNERS"),

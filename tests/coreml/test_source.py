@@ -83,7 +83,7 @@ def test_the_interface_that_was_asked_for(package: Path, source: Open) -> None:
     agrees(found, np.maximum(X @ WEIGHT.T, 0))
     runtime = opened.reference().runtime
     assert runtime["name"] == "onnxruntime" and runtime["stands_for"] == "model.mlpackage"
-    assert "the reading itself isn't checked" in runtime["not_run"]
+    assert "The reading itself isn't checked" in runtime["not_run"]
     assert opened.warnings[0].startswith("THE REFERENCE ISN'T CORE ML: ")
 
 

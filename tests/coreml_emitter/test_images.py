@@ -87,10 +87,10 @@ def test_sizes_of_images_may_be_free(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("options", "said"), [
     ({"coreml_images": ["q"]}, "no such input"),
-    ({"coreml_images": ["x"], "image_scale": 0.0}, "leaves nothing"),
+    ({"coreml_images": ["x"], "image_scale": 0.0}, "turns every image into zeros"),
     ({"coreml_images": ["x"], "image_color": "gray"}, "3 channels"),
     ({"coreml_images": ["x"], "fixed": True}, "one image at a time"),
-    ({"coreml_classifier": True}, "needs the names"),
+    ({"coreml_classifier": True}, "needs the class names"),
 ])  # fmt: skip
 def test_what_is_no_image_or_classifier_is_refused(options: Any, said: str) -> None:
     fixed = parsed("g (float[4, 3, 6, 6] x) => (float[4, 3, 6, 6] y) { y = Relu(x) }")

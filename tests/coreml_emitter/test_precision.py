@@ -304,4 +304,4 @@ def test_what_a_target_lacks_is_refused(target: int, options: Any, said: str) ->
     with pytest.raises(UsageError) as error:
         CoremlEmitter().unsupported(network(), request(target, **options), simplified=False)
     assert said in f"{error.value} {error.value.hint}"
-    assert said.startswith("no") or "has had that since" in str(error.value)
+    assert said.startswith("no") or "has this only since" in str(error.value)

@@ -36,7 +36,7 @@ def test_bounds_by_default(tmp_path: Path) -> None:
     agree(two(), [feeds(1, 1), feeds(3, 7), feeds(8, 20)], tmp_path)
     path = tmp_path / "model.mlpackage"
     assert ranges(path) == {"x": ((1, 8), (1, 4096), (4, 4)), "m": ((1, 8), (1, 4096))}
-    with pytest.raises(UsageError, match=r"x is 9x2x4, and the package takes \(1 to 8\)x"):
+    with pytest.raises(UsageError, match=r"x is 9x2x4, but the package takes \(1 to 8\)x"):
         run_package(path, feeds(9, 2))
     # one size is no range: the program is fixed then; a batch of several runs one by one
     agree(two(), [feeds(1, 3), feeds(4, 3)], tmp_path, max_batch=1)
@@ -87,11 +87,11 @@ def test_several_inputs_list_their_shapes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("options", "said"), [
-    ({"coreml_shapes": ["x:1x2x4"]}, "lists 2 to 128 shapes"),
+    ({"coreml_shapes": ["x:1x2x4"]}, "give 2 to 128 shapes"),
     ({"coreml_shapes": ["x:1x2x5,1x3x5"]}, "doesn't fit x"),
     ({"coreml_shapes": ["q:1x2,1x3"]}, "no input 'q'"),
     ({"coreml_shapes": ["x:1xtwo"]}, "--coreml-shapes x:1xtwo isn't understood"),
-    ({"shapes": ["x:4x2x4,1x5x4,8x9x4"]}, "smallest shape has to be first"),
+    ({"shapes": ["x:4x2x4,1x5x4,8x9x4"]}, "give the smallest shape first"),
     ({"shapes": ["x:1x2x4,2x2x4"]}, "isn't understood"),
     ({"shapes": ["x:1x2x4", "x:1x3x4"]}, "names an input twice"),
 ])  # fmt: skip

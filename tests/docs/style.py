@@ -1,11 +1,13 @@
 """``python -m tests.docs.style``: what docs/style.md says, as far as a program sees it.
 
 It looks for words that only we use in our sense, and for sentences of more than :data:`LONGEST`
-words: in README, guides, tutorials, and the help of commands and options.
+words: in README, guides, tutorials, the help of commands and options, the kinds of errors, and the
+texts that errors and refusals are made with.
 """
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 from collections.abc import Iterator
@@ -14,6 +16,7 @@ from pathlib import Path
 import click
 
 from converter.cli import COMMANDS, cli
+from converter.commands.explain import kinds
 
 ROOT = Path(__file__).resolve().parents[2]
 LONGEST = 35
@@ -32,6 +35,14 @@ GENERATED = {
 """Pages of docs/ that programs write, or that hold records."""
 
 
+PACKAGES = ("converter", "emitters", "modelyard", "parsers", "zoo")
+
+_ERRORS = re.compile(
+    r"\w*Error|Refused|Refusal|Unsupported|Misfit|Unsaid|from_user_code|untranslated"
+)
+"""What is called with texts that people read."""
+
+
 def texts() -> Iterator[tuple[str, str]]:
     """Where people read, and what they read there."""
     top = (ROOT / f"{name}.md" for name in ("README", "ARCHITECTURE", "CONTRIBUTING", "SECURITY"))
@@ -43,6 +54,24 @@ def texts() -> Iterator[tuple[str, str]]:
             yield name, path.read_text("utf-8")
     for name in COMMANDS:
         yield from _help(name, cli.get_command(click.Context(cli), name))
+    for kind in kinds().values():
+        yield f"converter/errors.yaml, {kind.code}", f"{kind.means} {kind.causes} {kind.do}"
+    for package in PACKAGES:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            yield from _messages(path)
+
+
+def _messages(path: Path) -> Iterator[tuple[str, str]]:
+    """The texts in calls of errors, with ``x`` for what is put in."""
+    for call in ast.walk(ast.parse(path.read_text("utf-8"))):
+        name = ast.unparse(call.func).rpartition(".")[2] if isinstance(call, ast.Call) else ""
+        if _ERRORS.fullmatch(name):
+            for node in ast.walk(call):
+                if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                    yield f"{path.relative_to(ROOT)}:{node.lineno}", node.value
+                elif isinstance(node, ast.JoinedStr):
+                    parts = [p.value if isinstance(p, ast.Constant) else "x" for p in node.values]
+                    yield f"{path.relative_to(ROOT)}:{node.lineno}", "".join(map(str, parts))
 
 
 def _help(name: str, command: click.Command | None) -> Iterator[tuple[str, str]]:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.docs.running import ROOT, Reader, blocks_of
 
-FOLDERS = ("tutorials", "guides", "coming-from")
+FOLDERS = ("tutorials", "guides", "coming-from", "reference")
 PAGES = sorted(
     path.relative_to(ROOT / "docs").as_posix()
     for folder in FOLDERS

@@ -42,7 +42,7 @@ def changed(path: Path, line: str, text: str) -> Path:
     return path
 
 
-LEADS = "leads out of its nodes, columns or classes"
+LEADS = "refers to nodes, columns or classes that don't exist"
 TEXTS = {
     "no leaves": ("num_leaves=.*", "num_leaves=0", LEADS),
     "many leaves": ("num_leaves=.*", "num_leaves=1000000000", LEADS),
@@ -107,7 +107,7 @@ def test_support_vectors(change: Callable[[Any], None], tmp_path: Path) -> None:
     model = copy.deepcopy(trained("svc"))
     opened(saved(model, tmp_path / "m.skops"))
     change(model.steps[-1][1])
-    with pytest.raises(WorkerError, match="a SVC leads out of its numbers") as caught:
+    with pytest.raises(WorkerError, match="a SVC refers to numbers that don't exist") as caught:
         opened(saved(model, tmp_path / "m.skops"))
     assert caught.value.kind == "broken"
 
@@ -117,7 +117,7 @@ def test_support_vectors_by_the_command(tmp_path: Path) -> None:
     MACHINES["fewer coefficients"](model.steps[-1][1])
     saved(model, tmp_path / "m.skops")
     said = command("convert", "m.skops", "--no-bench", cwd=tmp_path, code=3)
-    assert "m.skops can't be read: a SVC leads out of its numbers" in said.err
+    assert "m.skops can't be read: a SVC refers to numbers that don't exist" in said.err
 
 
 def test_a_kernel_s_columns(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_a_kernel_s_columns(tmp_path: Path) -> None:
     model = svm.SVC(kernel="precomputed").fit(rows @ rows.T, rows[:, 0] > 0)
     opened(saved(model, tmp_path / "m.skops"))
     model.support_ = model.support_ + np.int32(1000)
-    with pytest.raises(WorkerError, match="a SVC leads out of its numbers"):
+    with pytest.raises(WorkerError, match="a SVC refers to numbers that don't exist"):
         opened(saved(model, tmp_path / "m.skops"))
 
 

@@ -127,7 +127,7 @@ def test_refusals(case: str, tmp_path: Path) -> None:
 )
 def test_options_of_other_formats(options: dict[str, Any], tmp_path: Path) -> None:
     folder = write(tmp_path / "net", **{"model.safetensors": ""})
-    with pytest.raises(UsageError, match="means nothing for a Hugging Face folder"):
+    with pytest.raises(UsageError, match="has no meaning for a Hugging Face folder"):
         PARSER.identify(make_request({"source": str(folder), **options}))
 
 

@@ -111,7 +111,7 @@ def test_a_header_of_megabytes(bert: Path, refused: Refused, tmp_path: Path) -> 
     padded = content[8 : 8 + size] + b" " * (1 << 25)
     header = len(padded).to_bytes(8, "little") + padded
     (folder / "model.safetensors").write_bytes(header + content[8 + size :])
-    refused(ModelError, "has a header of 33,5.* bytes, of at most 33,554,432", folder)
+    refused(ModelError, "has a header of 33,5.* bytes; the limit is 33,554,432", folder)
 
 
 def test_weights_in_shards_are_the_same(bert: Path, worker: Worker, load: Load,

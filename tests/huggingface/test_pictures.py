@@ -109,7 +109,7 @@ def test_it_is_what_transformers_does(name: str, photo: Path, tmp_path: Path) ->
     [
         ({"do_pad": True}, "do_pad"),
         ({"size": {"longest_edge": 8}}, "longest_edge"),
-        ({"size": {"shortest_edge": 8}}, "leaves the size to the picture"),
+        ({"size": {"shortest_edge": 8}}, "the size depends on the picture"),
         ({"size": 8}, "size: 8"),
         ({"resample": 5}, "resample: 5"),
         ({"resample": None}, "resample: None"),

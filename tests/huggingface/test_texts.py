@@ -103,7 +103,7 @@ def test_clients_answer_a_text_with_names_and_probabilities(tmp_path: Path) -> N
         code=0,
     )
     said = modelyard("convert", folder, "--dim", "sequence=30", "--out", tmp_path / "long", code=2)
-    assert "texts are to have 30 tokens, and the model has positions for 20" in said.err
+    assert "the texts would have 30 tokens, but the model has positions for 20" in said.err
     repository = tmp_path / "out" / "serving" / "triton"
     with TritonServer(repository) as server:
         addresses = {
@@ -121,4 +121,4 @@ def test_texts_need_a_tokenizer(tmp_path: Path) -> None:
     folder = save("bert-classes", tmp_path / "bert")
     said = modelyard("convert", folder, "--samples", texts, "--out", tmp_path / "out")
     assert said.code == 2
-    assert "bert has no tokenizer to make tokens of texts" in said.err
+    assert "bert has no tokenizer that turns texts into tokens" in said.err

@@ -151,22 +151,22 @@ def test_a_handler_of_its_own_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("files", "model", "says"), [
-    ({"../cnn.onnx": ""}, {}, "'../cnn.onnx' would lie outside"),
-    ({"/cnn.onnx": ""}, {}, "'/cnn.onnx' would lie outside"),
-    ({"a\\..\\b": ""}, {}, "would lie outside"),
+    ({"../cnn.onnx": ""}, {}, "'../cnn.onnx' would be outside"),
+    ({"/cnn.onnx": ""}, {}, "'/cnn.onnx' would be outside"),
+    ({"a\\..\\b": ""}, {}, "would be outside"),
     ({}, {"serializedFile": "cnn.onnx"}, "names cnn.onnx, which isn't in it"),
     ({}, {}, "names no model"),
     ({"cnn.onnx": "", "index_to_name.json": "[1]"}, {"serializedFile": "cnn.onnx"},
-     "is a list, and not an object"),
+     "is a list, not an object"),
     ({"cnn.onnx": "", "index_to_name.json": '{"a": "b"}'}, {"serializedFile": "cnn.onnx"},
-     "keys that aren't numbers"),
+     "keys that aren't class numbers"),
     ({"cnn.onnx": "", "index_to_name.json": '{"99999999999": "b"}'}, {"serializedFile": "cnn.onnx"},
-     "keys that aren't numbers"),
+     "keys that aren't class numbers"),
     ({"cnn.onnx": "", "index_to_name.json": '{"object_type_names": 3}'},
      {"serializedFile": "cnn.onnx"}, "lists no names"),
     ({MANIFEST: "{}"}, {}, "names no model"),
     ({MANIFEST: "["}, {}, "isn't JSON"),
-    ({"n.xyz": "?"}, {"serializedFile": "n.xyz"}, "of no format that can be read"),
+    ({"n.xyz": "?"}, {"serializedFile": "n.xyz"}, "can't read the format of"),
 ])  # fmt: skip
 def test_what_cannot_be_read(
     files: dict[str, Any], model: dict[str, str], says: str, tmp_path: Path
@@ -180,7 +180,9 @@ def test_code_of_two_classes_and_a_damaged_archive(tmp_path: Path) -> None:
     path = _written(tmp_path / "net.mar", {"m.py": two, "w.pt": ""}, serializedFile="w.pt",
                     modelFile="m.py")  # fmt: skip
     refused(3, "has 2 classes", tmp_path, "net.mar", "--trust-source")
-    refused(2, "--weights goes with a PyTorch class", tmp_path, "net.mar", "--weights", "w.pt")
+    refused(
+        2, "--weights only works with a PyTorch class", tmp_path, "net.mar", "--weights", "w.pt"
+    )
     with zipfile.ZipFile(path, "a") as archive:
         archive.writestr("big.bin", bytes(1000))
         archive.filelist[-1].file_size = 1 << 40

@@ -139,8 +139,8 @@ CASES: list[Case] = [
         """g (float[n, 1] x, bool c) => (float[m] y) <int64[1] at = {1}> {
         z = If (c) <then_branch = t () => (p) { p = Squeeze(x, at) }, else_branch = e () => (q) { q = Identity(x) }>
         y = ReduceMax(z) }""",
-        tflite=Refused("1 axes in one graph, and 2 in the other"),
-        coreml=Refused("1 axes in one graph, and 2 in the other")),
+        tflite=Refused("1 axes in one graph, but 2 in the other"),
+        coreml=Refused("1 axes in one graph, but 2 in the other")),
     *(
         Case(f"either branch can be: {op}",
             f"""g (float[b, n] x) => (y) <int64[1] last = {{1}}, int64[1] one = {{1}}> {{
@@ -153,7 +153,7 @@ CASES: list[Case] = [
     Case("the branch that a GRU can take",
         gru("u = Unsqueeze(z, first) y, h = GRU<hidden_size = 3>(u, w, r)", "float[s, 1, b, 3] y"),
         sizes=[{"b": 1, "n": 1}, {"b": 3, "n": 1}], weights=GRU_WEIGHTS,
-        tflite=Refused("2 axes in one graph, and 3 in the other")),
+        tflite=Refused("2 axes in one graph, but 3 in the other")),
     Case("nodes of another graph prove nothing",
         gru(
             """y = Reshape(z, all)
@@ -163,8 +163,8 @@ CASES: list[Case] = [
             "float[m] y, float[k] o",
             ", bool run",
         ),
-        weights=GRU_WEIGHTS, tflite=Refused("2 axes in one graph, and 3 in the other"),
-        coreml=Refused("2 axes in one graph, and 3 in the other")),
+        weights=GRU_WEIGHTS, tflite=Refused("2 axes in one graph, but 3 in the other"),
+        coreml=Refused("2 axes in one graph, but 3 in the other")),
     Case("sequences",
         """g (float[2] x, bool c) => (float[2] y) <int64 at = {0}> {
         s = If (c) <then_branch = t () => (seq(float[2]) p) { p = SequenceConstruct(x) },

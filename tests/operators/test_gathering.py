@@ -90,7 +90,7 @@ CASES: list[Case] = [
         weights={"i": [[0, -1], [-2, 1]]}, ios=(15, 17)),
     Case("GatherND of unknown depth",
         "g (float[b, n] x, int64[m, k] i) => (float[?] y) { y = GatherND (x, i) }",
-        sizes={"b": 2, "n": 3}, feeds={"i": [[0, 1]]}, tflite=Refused("whose length isn't known"),
+        sizes={"b": 2, "n": 3}, feeds={"i": [[0, 1]]}, tflite=Refused("of unknown length"),
         coreml=Refused("length isn't known")),
     *(
         Case(f"indices of {op} counted from the start, iOS{version}",

@@ -61,8 +61,8 @@ CASES: list[Case] = [
             f"""g (float[b, 3] x) => (int64[b] label, float[b, 3] y) {{
                 label, y = ai.onnx.ml.LinearClassifier <{CLASSES},
                 post_transform = "{behind}"> (x) }}""",
-            sizes={"b": 2}, tflite=Refused(f"a LinearClassifier with {behind} behind it"),
-            coreml=Refused(f"a LinearClassifier with {behind} behind it"))
+            sizes={"b": 2}, tflite=Refused(f"a LinearClassifier with the post-transform {behind}"),
+            coreml=Refused(f"a LinearClassifier with the post-transform {behind}"))
         for behind in ("PROBIT", "SOFTMAX_ZERO")
     ),
     Case("ArrayFeatureExtractor",

@@ -209,7 +209,7 @@ def test_operators_and_sizes_that_it_has_not(
     said = command("convert", path, "--to", "ort", "--out", tmp_path / "out", code=3)
     assert "Nothing" in said.err
     monkeypatch.setattr(target, "LIMIT", 1000)
-    with pytest.raises(ModelError, match="has room for 1,000"):
+    with pytest.raises(ModelError, match="the limit is 1,000"):
         _artifact(Model.load(_net(tmp_path)), tmp_path)
 
 

@@ -64,7 +64,7 @@ def test_what_is_told_otherwise_is_noted(tmp_path: Path) -> None:
     made = modelyard.convert(tmp_path / "net.onnx", bench=False, out=tmp_path / "out",
                              answer={"kind": "numbers"})  # fmt: skip
     assert made.report is not None
-    assert any("how pose is told" in note for note in declared(tmp_path / "out")["notes"])
+    assert any("how pose is read" in note for note in declared(tmp_path / "out")["notes"])
 
 
 @pytest.mark.slow

@@ -196,18 +196,18 @@ def test_names_that_inner_values_have(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("request_", "says"), [
-    ({"inputs": ["x:1x2x3"]}, "the file has 2 inputs of other names"),
-    ({"inputs": ["a:0:1x2", "b:0:1x2x3"]}, "the file's has 3 dimensions"),
+    ({"inputs": ["x:1x2x3"]}, "the file has 2 inputs with other names"),
+    ({"inputs": ["a:0:1x2", "b:0:1x2x3"]}, "the file has 3 dimensions"),
     ({"inputs": ["a:0:1x2x4"]}, "the file fixes dimension 2 to 3"),
     ({"inputs": ["a:0:1x2xc"]}, "the file fixes dimension 2 to 3"),
-    ({"inputs": ["a:0:int64:1x2x3"]}, "the file's is float32"),
+    ({"inputs": ["a:0:int64:1x2x3"]}, "the file has float32"),
     ({"inputs": ["p:1x2x3", "p:1x2x3"]}, "--input p is given 2 times"),
     ({"inputs": ["nonsense"]}, "it has no dimensions"),
     ({"outputs": ["only"]}, "the file has 2 outputs"),
     ({"outputs": ["z", "y"]}, "in another order"),
-    ({"outputs": ["same", "same"]}, "would be called same"),
-    ({"inputs": ["p:1x2x3", "q:1x2x3"], "outputs": ["p", "r"]}, "would be called p"),
-    ({"batch": "many"}, "--batch many: it is dynamic, keep, or a whole number"),
+    ({"outputs": ["same", "same"]}, "would have the name same"),
+    ({"inputs": ["p:1x2x3", "q:1x2x3"], "outputs": ["p", "r"]}, "would have the name p"),
+    ({"batch": "many"}, "--batch many: the value has to be dynamic, keep, or a whole number"),
     ({"batch": "0"}, "--batch 0"),
 ])  # fmt: skip
 def test_wishes_that_don_t_fit(tmp_path: Path, request_: dict[str, Any], says: str) -> None:

@@ -113,9 +113,9 @@ NEWEST = onnx.defs.onnx_opset_version()
 
 
 @pytest.mark.parametrize(("opset", "ir", "says", "hint"), [
-    (6, 3, "model.onnx is of opset 6; opset 7 and later are read", "Export it again"),
-    (99, 8, "is of opset 99 (file version 8)", "-m pip install -U onnx onnxruntime"),
-    (17, 99, "is of opset 17 (file version 99)", "-m pip install -U onnx onnxruntime"),
+    (6, 3, "model.onnx has opset 6; Modelyard reads opset 7 and later", "Export it again"),
+    (99, 8, "has opset 99 (file version 8)", "-m pip install -U onnx onnxruntime"),
+    (17, 99, "has opset 17 (file version 99)", "-m pip install -U onnx onnxruntime"),
     (NEWEST, 8, "ONNX Runtime refuses the model", ""),  # newer than the runtime
 ])  # fmt: skip
 def test_too_old_and_too_new(tmp_path: Path, opset: int, ir: int, says: str, hint: str) -> None:
@@ -187,7 +187,7 @@ BROKEN: dict[str, tuple[str, list[TensorProto], str]] = {
     "too few bytes": (PLUS, [_tensor(4, raw_data=b"1234")], "w of shape [4] has 4 bytes, not 16"),
     "too few numbers": (PLUS, [_tensor(2, float_data=[1.0])], "shape [2] has 1 numbers, not 2"),
     "too few strings": (STRINGS, [_tensor(2, kind=8, string_data=[b"a"])], "has 1 strings, not 2"),
-    "no such type": (PLUS, [_tensor(1, kind=99, raw_data=b"1")], "99 is no type"),
+    "no such type": (PLUS, [_tensor(1, kind=99, raw_data=b"1")], "99 isn't a type"),
     "negative size": (PLUS, [_tensor(-1, raw_data=b"1")], "its shape is [-1]"),
 }
 
@@ -250,12 +250,12 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(("fields", "says"), [
-    ({"location": "../secret.bin"}, "outside the model's folder"),
-    ({"location": "sub/../../secret.bin"}, "outside the model's folder"),
-    ({"location": "/etc/hostname"}, "outside the model's folder"),
+    ({"location": "../secret.bin"}, "outside of the model's folder"),
+    ({"location": "sub/../../secret.bin"}, "outside of the model's folder"),
+    ({"location": "/etc/hostname"}, "outside of the model's folder"),
     ({"location": "missing.bin"}, "is missing (missing.bin)"),
     ({"location": "."}, "is missing"),
-    ({}, "it says nothing of where"),
+    ({}, "it doesn't name their file"),
     ({"location": "w.bin", "offset": 4}, "w.bin is truncated (it has 8 bytes)"),
     ({"location": "w.bin", "offset": 10**30}, "is truncated"),
     ({"location": "w.bin", "offset": -8}, "8 bytes are needed"),
@@ -307,10 +307,10 @@ OTHER_PLACES = ["sparse_tensors", "function", "function's default", "training"]
 def test_external_data_anywhere(folder: Path, place: str, location: str) -> None:
     (folder / "link.bin").symlink_to(folder.parent / "secret.bin")
     path = write(folder, _holding(place, location))
-    assert "outside the model's folder" in refusal(path).details[0]
+    assert "outside of the model's folder" in refusal(path).details[0]
     said = command("convert", path, "--out", folder / "out")
     assert said.code == 3
-    assert "outside the model's folder" in said.no_traceback().err
+    assert "outside of the model's folder" in said.no_traceback().err
 
 
 @pytest.mark.parametrize("place", SPARSE)

@@ -118,7 +118,7 @@ KEPT = [
     ("l = Log(nothing) e = Expand(some, s) m = Where(e, zero, l) c = Add(m, a) b = Softmax(c)",
      SHAPE, None),
     ("c = Add(a, wide) b = Softmax(c)", SHAPE, "isn't known to be as large"),
-    ("c = Add(a, inf) b = Softmax(c)", SHAPE, "what is added is -inf"),
+    ("c = Add(a, inf) b = Softmax(c)", SHAPE, "the added number is -inf"),
     ("p = Softmax(a) n = IsNaN(p) b = Where(n, zero, p)", SHAPE, "masked wholly"),
     ("m = MatMul(a, w) c = Add(m, inf) p = Softmax(c) n = IsNaN(p) b = Where(n, zero, p)",
      "batch,5,2,4", "masked wholly"),

@@ -138,7 +138,7 @@ def _softmax(x: Array, axis: int, *, flat: bool) -> Array:
 def test_functions_in_a_circle_are_refused() -> None:
     text = FUNCTIONS.replace("b = Softmax <axis: int = @axis> (a)", "b = own.outer (a)")
     proto = parser.parse_model(text.format(model=15, function=15))
-    with pytest.raises(ModelError, match="writing out the model's functions"):
+    with pytest.raises(ModelError, match="expanding the model's functions"):
         upgraded(proto)
 
 

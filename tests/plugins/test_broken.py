@@ -22,7 +22,7 @@ WHY = {
     "passes": "a_package_that_is_not_there",
     "emitters": "no licence",
     "servers": "SyntaxError",
-    "options": "no dataclass that extends",
+    "options": "aren't a dataclass that extends",
 }
 
 

@@ -167,7 +167,7 @@ def test_a_body_that_too_few_samples_run_stays_float() -> None:
     made = quantize(model, collect(model, samples), ONNXRUNTIME_CPU)
     assert {"n_first", "n_e"} <= set(made.lowered)
     reasons = {kept.node: kept.reason for kept in made.kept}
-    assert reasons["n_p"] == reasons["n_q"] == "too few samples run the body it stands in"
+    assert reasons["n_p"] == reasons["n_q"] == "too few samples run the body that it is in"
     assert close(model, made.model, samples) > 0.99
 
 

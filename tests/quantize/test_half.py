@@ -260,7 +260,7 @@ def test_kept_by_name_and_merged_between() -> None:
     made = lowered(given, None, keep={names[1], names[3]})
     assert {kept.node: kept.reason.split(":")[0] for kept in made.kept} == {
         names[1]: "it was asked to",
-        names[2]: "it stands between nodes in float32",
+        names[2]: "it is between nodes in float32",
         names[3]: "it was asked to",
     }
     assert ops(made.model)["Cast"] == 2
@@ -336,7 +336,7 @@ def test_an_unknown_operator_stays_and_is_named() -> None:
     ).dtype = onnx_ir.DataType.FLOAT
     name_nodes(given.graph)
     made = to_half(given, None)
-    assert "no standard operator" in reasons(made)["QuickGelu"]
+    assert "isn't a standard operator" in reasons(made)["QuickGelu"]
     OrtSession(made.model.graph).run({"x": floats(2, 4)})
 
 

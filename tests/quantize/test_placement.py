@@ -151,7 +151,7 @@ def test_an_add_between_float_neighbours_stays_float() -> None:
     result = lowered(net("s = Softsign(x)", "a = Add(s, x)", "y = Conv(a, v)"))
     assert {kept.node: kept.reason for kept in result.kept} == {
         "n_s": "onnxruntime-u8s8 has no int8 Softsign",
-        "n_a": "what it reads is computed in float32",
+        "n_a": "its input is computed in float32",
     }
     assert result.lowered == ["n_y"]
 
@@ -167,7 +167,7 @@ def test_a_mask_does_not_take_the_range() -> None:
         assert "m" not in names(placement)
         assert placement.bounds == {"s": (0.0, 1.0)}
     reasons = {kept.node: kept.reason for kept in place(what.model(), TFLITE).kept}
-    assert reasons["n_m"] == "a mask in what a Softmax reads would take up the range"
+    assert reasons["n_m"] == "a mask before a Softmax would use up the range"
 
 
 @pytest.mark.parametrize("read", [False, True])
@@ -183,7 +183,7 @@ def test_a_sum_that_only_a_normalization_reads_stays_float(read: bool) -> None:
     placement = place(what.model(), TFLITE)
     assert ("a" in names(placement)) == read
     reasons = {kept.node: kept.reason for kept in placement.kept}
-    few = "few large channels in what a normalization reads would take up the range"
+    few = "a few large channels before a normalization would use up the range"
     assert reasons.get("n_a") == (None if read else few)
 
 

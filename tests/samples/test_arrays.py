@@ -81,7 +81,7 @@ def test_a_fixed_batch_gives_chunks(load: Load, refuse: Refuse) -> None:
     assert [s.label.tolist() for s in samples] == [[0, 1], [2, 3], [4, 5]]
     assert len(load("a.npz", fixed, samples_limit=5)) == 2
     refuse("a.npz", fixed, samples_limit=1, says="fixed batch of 2")
-    refuse("a.npz", spec("x", 4, 3), says="no multiple of the fixed batch 4")
+    refuse("a.npz", spec("x", 4, 3), says="isn't a multiple of the fixed batch 4")
     assert len(load("a.npz", spec("x", 1, 3))) == 6
 
 
@@ -122,7 +122,7 @@ def test_inputs_that_do_not_go_together(refuse: Refuse) -> None:
     refuse("a.npz", *inputs, says=("a holds 2 samples", "b holds 4 samples"))
     np.savez("a.npz", ids=floats(1, 4), mask=floats(1, 5))
     tokens = (spec("ids", "batch", "length"), spec("mask", "batch", "length"))
-    refuse("a.npz", *tokens, says="length is 5 here and 4 in ids")
+    refuse("a.npz", *tokens, says="length is 5 here, but 4 in ids")
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
@@ -238,7 +238,7 @@ def test_limit_and_pattern(load: Load, refuse: Refuse) -> None:
     assert len(load(".", X, samples_pattern="a*")) == 4
     refuse(".", X, says="z.npz can't be read")
     refuse(".", X, samples_pattern="q*", says="that match 'q*'")
-    refuse("a1.npz", X, samples_pattern="a*", says="is for a folder")
+    refuse("a1.npz", X, samples_pattern="a*", says="only works with a folder")
     refuse(".", X, samples_limit=0, says="at least 1")
 
 

@@ -43,7 +43,7 @@ def test_folders_that_are_no_classes(refuse: Refuse) -> None:
     refuse(folder, IMAGE, labels="folder", says=("1 of 2 files have no label", "b.png"))
     Path("names.txt").write_text("dog\ncow\n")
     options = {"labels": "folder", "label_names": "names.txt"}
-    says = "cat is none of the model's classes", "dog, cow"
+    says = "cat isn't one of the model's classes", "dog, cow"
     refuse(photos(Path("q"), "cat/a.png"), IMAGE, **options, says=says)
 
 
@@ -54,7 +54,7 @@ def test_as_many_folders_as_the_model_has_classes(tmp_path: Path) -> None:
     model = small_cnn(tmp_path / "m.onnx")
     said = modelyard("convert", model, "--samples", tmp_path / "p", *options)
     assert said.code == 2
-    assert "has 3 names of classes, and no output has so many values" in said.err
+    assert "has 3 class names, and no output has that many values" in said.err
 
 
 def test_what_can_not_be_read_is_left_out_and_named(tmp_path: Path) -> None:

@@ -115,8 +115,8 @@ def f():
     ("yield {'z': np.zeros(1), 'q': np.zeros(1)}", ("missing: x", "not an input: q, z")),
     ("yield np.full((1, 3), np.nan, np.float32)", ("f[0]: the input 'x' holds NaN",)),
     ("return iter(())", ("f() of data.py yielded no samples",)),
-    ("return np.zeros((1, 3), np.float32)", ("f() gave ndarray, and has to yield",)),
-    ("return 3", ("f() gave int",)),
+    ("return np.zeros((1, 3), np.float32)", ("f() returned ndarray, but has to yield",)),
+    ("return 3", ("f() returned int",)),
     ("yield object()", ("item 0 of f, '': object can't become an array",)),
     ("yield [[1], [2, 3]]", ("item 0 of f, '': it can't become an array",)),
     ("1 / 0\n    yield 1", ("f raised ZeroDivisionError", "data.py, line 3: 1 / 0")),
@@ -137,7 +137,7 @@ def test_code_that_can_not_be_used_and_a_killed_process_which_is_the_machines(
     error = refuse(f"{code}:f", X, says="data.py has no function 'f'")
     assert error.details == ("it has g",)
     refuse(code, X, says="data.py:FUNCTION")
-    refuse(f"{code}:g", X, labels="key", says="doesn't go with a function")
+    refuse(f"{code}:g", X, labels="key", says="can't be used with a function")
     code.write_text("def f(:\n")
     refuse(f"{code}:f", X, says="data.py raised SyntaxError")
     code.write_text("import no_such_module\n")

@@ -93,7 +93,7 @@ def test_without_options_the_image_is_resized_to_the_models_size(
     found = only(load("a.png", spec("i", "batch", 8, 6, 3, dtype="uint8")))
     np.testing.assert_array_equal(found[0], expected)
     refuse(".", NHWC, image_resize="12", image_crop="none", says=("is 16x12 after", "8x6"))
-    refuse(".", NHWC, image_resize="4x4", says="can't be cut out of it")
+    refuse(".", NHWC, image_resize="4x4", says="doesn't fit into")
 
 
 def test_real_photos(photos: Path, load: Load) -> None:
@@ -182,12 +182,12 @@ def test_a_truncated_image_is_named(photos: Path, refuse: Refuse, keep: int) -> 
     data = (photos / "imagenet_00_243.jpg").read_bytes()
     shutil.copy(photos / "imagenet_01_559.jpg", ".")
     Path("broken.jpg").write_bytes(data[:keep])
-    refuse(".", NCHW, says="broken.jpg can't be read: it is truncated, or no image")
+    refuse(".", NCHW, says="broken.jpg can't be read: it is cut short, or isn't an image")
 
 
 def test_an_eps_called_png_does_not_reach_ghostscript(refuse: Refuse) -> None:
     Path("a.png").write_text("%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 6\n(x) show\n%%EOF\n")
-    refuse(".", NCHW, says=("a.png can't be read", "no image of these kinds: JPEG, PNG"))
+    refuse(".", NCHW, says=("a.png can't be read", "isn't an image of these kinds: JPEG, PNG"))
 
 
 def test_a_strip_is_not_blown_up(refuse: Refuse) -> None:
@@ -231,20 +231,20 @@ def test_a_fixed_batch_takes_several_images(load: Load, refuse: Refuse) -> None:
     assert first.feeds["i"].shape == (2, 3, 8, 6)
     assert first.label.tolist() == [0, 1]
     assert second.name == "img_2.png..img_3.png"
-    refuse(".", spec("i", 3, 3, 8, 6), says=("4 images are no multiple", "--samples-limit 3"))
+    refuse(".", spec("i", 3, 3, 8, 6), says=("4 images aren't a multiple", "--samples-limit 3"))
     assert len(load(".", spec("i", 3, 3, 8, 6), samples_limit=3)) == 1
 
 
 @pytest.mark.parametrize(("specs", "options", "says"), [
-    ([NCHW, spec("b", 1)], {}, "images feed a model with one input"),
-    ([spec("x", "batch", 10)], {}, "which is no image"),
-    ([spec("x", "batch", 5, 8, 6)], {}, "is the channels is unclear"),
+    ([NCHW, spec("b", 1)], {}, "images need a model with one input"),
+    ([spec("x", "batch", 10)], {}, "which isn't an image"),
+    ([spec("x", "batch", 5, 8, 6)], {}, "holds the channels"),
     ([spec("x", "batch", 3, 8, 3)], {}, "--image-layout nchw or nhwc"),
     ([spec("x", "batch", 5, 8, 6)], {"image_layout": "nchw"}, "it has 5 channels"),
     ([NCHW], {"image_color": "gray"}, "--image-color gray doesn't fit"),
     ([spec("x", "batch", 1, 8, 6)], {"image_color": "bgr"}, "--image-color bgr doesn't fit"),
     ([NCHW], {"image_mean": [1.0, 2.0]}, "--image-mean has 2 values"),
-    ([NCHW], {"image_std": [0.0]}, "no deviation 0"),
+    ([NCHW], {"image_std": [0.0]}, "--image-std can't be 0"),
     ([NCHW], {"image_size": "8"}, "--image-size 8: expected HEIGHTxWIDTH"),
     ([NCHW], {"image_resize": "0"}, "--image-resize 0: expected"),
     ([spec("x", "batch", 3, 8, 6, dtype="uint8")], {"image_mean": [1.0]}, "which x (uint8)"),

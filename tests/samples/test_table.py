@@ -55,7 +55,7 @@ def test_shapes_fixed_batch_and_limit(table: Path, load: Load, refuse: Refuse) -
     (pair,) = load(table, spec("x", 2, 4), samples_limit=2)
     assert pair.feeds["x"].shape == (2, 4)
     assert pair.label.tolist() == [0, 1]
-    refuse(table, spec("x", 2, 4), says="3 lines are no multiple of the model's fixed batch")
+    refuse(table, spec("x", 2, 4), says="3 lines aren't a multiple of the model's fixed batch")
     refuse(table, spec("x", "batch", 2, "n"), says=("n has no size", "--dim n=SIZE"))
 
 
@@ -63,11 +63,11 @@ def test_shapes_fixed_batch_and_limit(table: Path, load: Load, refuse: Refuse) -
     ("", "rows.csv is empty"),
     ("a,b,c\n", "holds no samples"),
     ("1,2,3\n4,5,6\n", "has to name the columns"),
-    ("a,b,a\n1,2,3\n", "names a column twice: a"),
+    ("a,b,a\n1,2,3\n", "has two columns of one name: a"),
     ("a,b\n1,2\n", "x float32[batch, 3]: needs 3 columns"),
     ("a,b,c\n1,2\n", "line 2: expected 3 columns, found 2"),
-    ("a,b,c\n1,2,x3\n", "line 2, column 'c': 'x3' is no float32"),
-    ("a,b,c\n1,,3\n", "column 'b': '' is no float32"),
+    ("a,b,c\n1,2,x3\n", "line 2, column 'c': 'x3' isn't of type float32"),
+    ("a,b,c\n1,,3\n", "column 'b': '' isn't of type float32"),
     ("a,b,c\n1,2,3\n1,nan,3\n", "line 3: the input 'x' holds NaN at [0, 1]"),
     ("a,b,c\n1,2,1e39\n", "holds inf at [0, 2]"),
 ])  # fmt: skip
@@ -79,7 +79,7 @@ def test_what_does_not_fit(table: Path, refuse: Refuse, text: str, says: str) ->
 @pytest.mark.parametrize(("dtype", "cell"), [("uint8", "256"), ("int32", "1.5"), ("bool", "2")])
 def test_a_cast_that_loses_is_refused(table: Path, refuse: Refuse, dtype: str, cell: str) -> None:
     table.write_text(f"x\n{cell}\n")
-    refuse(table, spec("x", "batch", 1, dtype=dtype), says=f"'{cell}' is no {dtype}")
+    refuse(table, spec("x", "batch", 1, dtype=dtype), says=f"'{cell}' isn't of type {dtype}")
 
 
 def test_columns_and_labels_that_are_not_there(table: Path, refuse: Refuse) -> None:
@@ -89,7 +89,7 @@ def test_columns_and_labels_that_are_not_there(table: Path, refuse: Refuse) -> N
     assert "NAME[0]" in error.hint
     refuse(table, inputs[0], labels="z", says="--labels z: rows.csv has no such column")
     table.write_bytes(b"a\n\xff\xfe\n")
-    refuse(table, inputs[0], says="not a CSV in UTF-8")
+    refuse(table, inputs[0], says="isn't a CSV file in UTF-8")
 
 
 def test_columns_that_no_input_is_called_after_are_left_out(table: Path, load: Load) -> None:
@@ -115,7 +115,9 @@ def test_an_empty_cell_is_nan_where_that_is_a_value(
     table.write_text("a,b,c\n1,,3\n4,NA,5\n")
     for sample in load(table, replace(X, missing=(1,))):
         assert np.isnan(sample.feeds["x"]).tolist() == [[False, True, False]]
-    refuse(table, replace(X, missing=(0, 2)), says="line 2, column 'b': '' is no float32, and")
+    refuse(
+        table, replace(X, missing=(0, 2)), says="line 2, column 'b': '' isn't of type float32, and"
+    )
 
 
 def test_truth_is_a_number_where_numbers_are_taken(table: Path, load: Load) -> None:

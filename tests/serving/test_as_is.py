@@ -46,7 +46,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
     net, named = scripted(tmp_path / "net.pt", Net()), scripted(tmp_path / "named.pt", Named())
     to = ("--to", "torchscript", "--out", str(tmp_path / "out"), "--no-bench")
     said = command("convert", str(tmp_path / "cnn.onnx"), *to, code=2)
-    assert "cnn.onnx is no TorchScript file" in said.err
+    assert "cnn.onnx isn't a TorchScript file" in said.err
     said = command(
         "convert", str(net), "--trust-source", *INPUTS, *to, "--precision", "fp16", code=2
     )

@@ -27,7 +27,7 @@ def refused(source: Path, out: Path) -> list[str]:
     model = Model.wrap(onnx_ir.from_onnx_text(TEXT))
     model.source = {"file": FILE}
     request = make_request({"source": str(source)})
-    said = "scorer holds links that lead out of it or to a folder"
+    said = "scorer holds links to files outside of it, or to a folder"
     with pytest.raises(ModelError, match=said) as early:
         SavedModelEmitter().unsupported(model, request)
     with pytest.raises(ModelError, match=said) as late:

@@ -89,7 +89,7 @@ def test_inference_services_keep_to_kserves_definition(made: Path) -> None:
     (lambda d: d[1]["spec"]["ports"][0].update(targetPort="web"), "Service: no port 'web'"),
     (lambda d: d[2]["spec"]["scaleTargetRef"].update(name="net"), "there is no Deployment 'net'"),
     (lambda d: d[4]["spec"]["ingress"][0]["ports"][0].update(port=1), "nobody listens on 1"),
-    (lambda d: d[0]["metadata"].update(name="My_Net"), "'My_Net' is no label of DNS-1123"),
+    (lambda d: d[0]["metadata"].update(name="My_Net"), "'My_Net' isn't a label of DNS-1123"),
     (lambda d: _server(d)["volumeMounts"][0].update(name="var"), "there is no volume 'var'"),
     (lambda d: _server(d)["resources"]["limits"].update(memory="1Mi"), "may take 1Mi"),
     (lambda d: _server(d)["livenessProbe"]["httpGet"].update(port="web"), "livenessProbe: no port"),
@@ -139,7 +139,7 @@ def test_the_report_and_the_readme_say_what_happened(made: Path) -> None:
     for item in package["deployments"]:
         assert list(item["checks"]) == ["schema", "build", "run", "answer"]
         assert all(item["checks"][name].startswith("no: ") for name in ("build", "run", "answer"))
-        assert "what the artifact's process took" in item["decisions"][0]
+        assert "the most memory of the artifact's process" in item["decisions"][0]
         assert (made / item["path"]).is_dir()
     kubernetes = package["deployments"][1]["checks"]
     assert "Kubernetes" in kubernetes["schema"] and "kubectl apply was not" in kubernetes["run"]
@@ -152,10 +152,10 @@ def test_the_report_and_the_readme_say_what_happened(made: Path) -> None:
 
 
 @pytest.mark.parametrize(("options", "says"), [
-    ("--serve litserve --deploy k8s --name net-", "can't be a name in DNS"),
-    ("--serve litserve --deploy docker --name 3d-net", "can't be a name in DNS"),
-    (f"--serve litserve --deploy kserve --name {'n' * 51}", "can't be a name in DNS"),
-    ("--serve litserve --deploy k8s --model-from nfs:models", "it is image, pvc:NAME or a URL"),
+    ("--serve litserve --deploy k8s --name net-", "isn't a valid DNS name"),
+    ("--serve litserve --deploy docker --name 3d-net", "isn't a valid DNS name"),
+    (f"--serve litserve --deploy kserve --name {'n' * 51}", "isn't a valid DNS name"),
+    ("--serve litserve --deploy k8s --model-from nfs:models", "has to be image, pvc:NAME or a URL"),
     ("--serve litserve --deploy k8s --replicas 3,2", "MIN at least 1"),
     ("--serve litserve --deploy kserve --canary 101", "a percentage"),
     ("--serve litserve --deploy docker --base-image python", "no tag and no digest"),
@@ -178,7 +178,7 @@ def test_a_limit_below_what_was_measured_is_refused(tmp_path: Path) -> None:
     folder = _folder(tmp_path)
     measured = CONVERT.replace(",openvino", "")
     said = typed(f"{measured} --serve litserve --deploy k8s --memory-limit 20", folder, 2)
-    assert "--memory-limit 20: cnn needs" in said.err and "in the run" in said.err
+    assert "--memory-limit 20: cnn needs" in said.err and "during the run" in said.err
     assert not (folder / "build").exists()
 
 

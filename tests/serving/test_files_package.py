@@ -84,7 +84,7 @@ def test_packages_say_how_files_are_sent(batching: str, tmp_path: Path) -> None:
 def test_nothing_declared_is_refused_early(tmp_path: Path) -> None:
     small_cnn(tmp_path / "cnn.onnx")
     for server in ("litserve", "torchserve"):
-        refused(2, "nothing says how files become", tmp_path,
+        refused(2, "there is no description of how files become", tmp_path,
                 "cnn.onnx", "--prepare", "server", "--serve", server, "--out", "out")  # fmt: skip
 
 
@@ -130,7 +130,7 @@ answer: {kind: numbers, names: [price]}
         {"answers": [{"numbers": prices}, {"numbers": {"price": 4}}]},
     ]
     assert answers[3] == [[1], {"y": [[6.0]]}]
-    told = ("10000 are taken", "lacks the columns width", "empty", "image/png", "more than 64",
+    told = ("the limit is 10000", "lacks the columns width", "empty", "image/png", "more than 64",
             "missing: bias")  # fmt: skip
     statuses = (413, 400, 400, 415, 413, 400)
     for (status, said), wanted, part in zip(answers[4:], statuses, told, strict=True):
@@ -229,10 +229,10 @@ def test_texts_come_in_json_of_one_form() -> None:
         assert stages.texts(arrays) == []
     for bad, says in (
         ({"text": ""}, "text of text 1 is empty"),
-        ([one, {**two, "pair": ["b"]}], "pair of text 2 is no text"),
+        ([one, {**two, "pair": ["b"]}], "pair of text 2 isn't a text"),
         ({"text": "a", "other": 1}, "holds other"),
-        ({"text": "\ud800"}, "half of a letter"),
-        ([one] * 3, "at most 2 are taken"),
+        ({"text": "\ud800"}, "half of a surrogate pair"),
+        ([one] * 3, "the limit is 2"),
     ):
         with pytest.raises(StageError, match=says):
             stages.texts(bad)

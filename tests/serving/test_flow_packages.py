@@ -135,7 +135,7 @@ def test_parts_of_two_targets_and_of_one_row_each(tmp_path: Path) -> None:
     assert not facts["uncompared"]
     for name in ("out", package):  # an output's package that is served is the flow's
         said = typed(f"check {name} --server http://127.0.0.1:9", tmp_path, code=2).err
-        assert "page is a flow, which takes files" in said and "selftest.py --url" in said
+        assert "page is a flow that takes files" in said and "selftest.py --url" in said
     [(status, found), (refused, _)] = asked(package, (page, "image/png"), (b"no page", ""))
     assert (status, refused) == (200, 400)
     for box, known in zip(found["find"]["boxes"], right["find"]["boxes"], strict=True):

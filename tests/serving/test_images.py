@@ -120,14 +120,14 @@ def test_what_cannot_be_built_leaves_nothing(podman: Path, tmp_path: Path) -> No
     fails("localhost/bare:1", "podman couldn't build the image of cnn")
     boxes.podman("build", "--tag", "localhost/idle:1", "--file", "-", podman / "empty",
                  text=f"FROM {boxes.BASE}\nRUN echo true > /usr/local/bin/pip\n")  # fmt: skip
-    said = fails("localhost/idle:1", "the server in it ended after")
+    said = fails("localhost/idle:1", "its server ended after")
     assert "No module named" in said.err
     scripts = {"pip": "true", "python": "exec sleep 300", "python3": "[ $1 = -c ]"}
     lines = [f"RUN printf '#!/bin/sh\\n{text}\\n' > /usr/local/bin/{name}"
              for name, text in scripts.items()]  # fmt: skip
     boxes.podman("build", "--tag", "localhost/false:1", "--file", "-", podman / "empty",
                  text="\n".join([f"FROM {boxes.BASE}", *lines, ""]))  # fmt: skip
-    fails("localhost/false:1", "the image of cnn answers otherwise than the source", 4)
+    fails("localhost/false:1", "the image of cnn gives other answers than the source", 4)
     assert not boxes.podman("ps", "--all", "--quiet")
     left = boxes.podman("images", "--format", "{{.Repository}}").split()
     assert not [name for name in left if "modelyard" in name]

@@ -64,7 +64,7 @@ def test_a_picture_is_answered_as_the_model_answers_its_pixels(color: str, tmp_p
     assert unit["config"] == {"onnx_opt_batch_size": 8, "onnx_max_batch_size": 8}
     readme = (package / "README.md").read_text()
     assert "has not run ModelBox" in readme and "--data-binary" in readme
-    assert "hasn't run here" in (tmp_path / "out/report.json").read_text()
+    assert "was not run" in (tmp_path / "out/report.json").read_text()
 
 
 def test_the_sdk_runs_several_inputs_by_name(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ BAD: dict[str, tuple[Any, str]] = {
     "name": ({"z": GOOD["x"], "ids": GOOD["ids"]}, "missing: x"),
     "type": ({**GOOD, "x": [["a", "b", "c"]]}, "x "),
     "shape": ({**GOOD, "x": [1.0, 2.0, 3.0]}, r"x has the shape [3]"),
-    "batch": ({"x": GOOD["x"] * 99, "ids": GOOD["ids"] * 99}, "the largest is 8"),
+    "batch": ({"x": GOOD["x"] * 99, "ids": GOOD["ids"] * 99}, "the largest batch is 8"),
 }
 
 
@@ -299,7 +299,10 @@ def _v2_grpc(place: str) -> None:
         "missing: x": {"z": good["x"], "ids": good["ids"]},
         "x holds float64 values": {**good, "x": np.ones((2, 3))},
         r"ids has the shape \[2, 3\]": {**good, "ids": np.ones((2, 3), np.int64)},
-        "the largest is 8": {"x": np.ones((9, 3), np.float32), "ids": np.ones((9, 2), np.int64)},
+        "the largest batch is 8": {
+            "x": np.ones((9, 3), np.float32),
+            "ids": np.ones((9, 2), np.int64),
+        },
     }
     with InferenceServerClient(place) as client:
         for message, arrays in bad.items():

@@ -125,9 +125,9 @@ def test_what_cannot_be_served_is_refused(tmp_path: Path) -> None:
         package("kserve", identity("bfloat16"), tmp_path)
     assert "input (x): kserve has no bfloat16" in str(caught.value.items[0])
     for options, message in (
-        ({"instances": 0}, "--instances 0: it is at least 1"),
+        ({"instances": 0}, "--instances 0: the value has to be at least 1"),
         ({"instances": 2, "max_instances": 1}, "--max-instances 1 is below"),
-        ({"name": "///"}, "no name for a served model"),
+        ({"name": "///"}, "can't be the name of a served model"),
     ):
         with pytest.raises(UsageError, match=message):
             package("rayserve", adder(), tmp_path, **options)
@@ -178,21 +178,21 @@ GOOD: dict[str, Any] = {"x": [[1, 2.5]], "ids": [[1, 2]]}
 
 
 @pytest.mark.parametrize(("request_", "message"), [
-    ([1], "a request is an object of inputs by name: x, ids"),
-    (b"[1]", "a request is an object of inputs by name: x, ids"),
-    (b"{nope", "the request is no JSON: Expecting property name"),
-    (b"\xff", "the request is no JSON"),
-    ("[" * 100_000, "the request is no JSON: maximum recursion"),
+    ([1], "a request is an object with the inputs' names as keys: x, ids"),
+    (b"[1]", "a request is an object with the inputs' names as keys: x, ids"),
+    (b"{nope", "the request isn't JSON: Expecting property name"),
+    (b"\xff", "the request isn't JSON"),
+    ("[" * 100_000, "the request isn't JSON: maximum recursion"),
     ({"x": [[1]]}, "missing: ids; the inputs are x, ids"),
     ({**GOOD, "z": 1}, "no such input: z"),
     ({**GOOD, "z" * 9999: 1}, r"^no such input: z{380,400}\.\.\.$"),
     ({**GOOD, "x": [[1], [1, 2]]}, "its lists are of several lengths"),
-    ({**GOOD, "x": [["a"]]}, "x holds text values, and the model takes float32"),
+    ({**GOOD, "x": [["a"]]}, "x holds text values, but the model takes float32"),
     ({**GOOD, "x": [["NaN"]]}, "x holds text values"),
     ({**GOOD, "x": [["NaN", 1.0]]}, "x holds values of several types: number, text"),
     ({**GOOD, "x": [[True]]}, "x holds bool values"),
     ({**GOOD, "x": [[True, 1.0]]}, "x holds values of several types: bool, number"),
-    ({**GOOD, "x": None}, "x holds null or NaN, for which the model has no answer"),
+    ({**GOOD, "x": None}, "x holds null or NaN, which the model can't answer"),
     ({**GOOD, "x": [[None, 1.0]]}, "x holds null or NaN"),
     (b'{"x": [[NaN]], "ids": [[1, 2]]}', "x holds null or NaN"),
     ({**GOOD, "x": [[10**40]]}, "x holds numbers of over 64 bits"),
@@ -200,13 +200,13 @@ GOOD: dict[str, Any] = {"x": [[1, 2.5]], "ids": [[1, 2]]}
     ({**GOOD, "x": [[{}]]}, "x holds dict values"),
     (b"null", "a request is an object"),
     (b"true", "a request is an object"),
-    ({**GOOD, "x": [1, 2]}, r"x has the shape \[2\], and the model takes \[batch, width\]"),
+    ({**GOOD, "x": [1, 2]}, r"x has the shape \[2\], but the model takes \[batch, width\]"),
     ({**GOOD, "x": [[]]}, r"x has the shape \[1, 0\]"),
     ({**GOOD, "ids": [[1, 2], [3, 4]]}, r"ids has the shape \[2, 2\], .* takes \[1, 2\]"),
-    ({**GOOD, "ids": [[1.5, 2]]}, "ids holds float64 values, and the model takes int64"),
+    ({**GOOD, "ids": [[1.5, 2]]}, "ids holds float64 values, but the model takes int64"),
     ({**GOOD, "ids": [[2**63] * 2]}, "ids holds numbers that int64 doesn't have"),
     ({"x": [[1]] * 9, "ids": [[1, 2]] * 9},
-     "x holds a batch of 9, and the largest is 8, this package's --max-batch: send fewer"),
+     "x holds a batch of 9, but the largest batch is 8 (this package's --max-batch): send fewer"),
     ({**GOOD, "x": np.ones((1, 2))}, "x holds float64 values"),
 ])  # fmt: skip
 def test_a_bad_request_is_told_what_is_wrong(request_: Any, message: str,
@@ -223,9 +223,9 @@ def test_a_bad_request_is_told_what_is_wrong(request_: Any, message: str,
 
 
 @pytest.mark.parametrize(("datatype", "shape", "data", "message"), [
-    ("FP32", [-1, 2], [1, 2], r"x says the shape \[-1, 2\], and sizes are whole and at least 0"),
-    ("FP32", [True, 2], [1, 2], "x says the shape"),
-    ("FP32", [1 << 31, 2], [1, 2], r"x holds 2 values, and its shape \[2147483648, 2\] 4294967296"),
+    ("FP32", [-1, 2], [1, 2], r"x has the shape \[-1, 2\], but sizes are whole numbers"),
+    ("FP32", [True, 2], [1, 2], "x has the shape"),
+    ("FP32", [1 << 31, 2], [1, 2], r"x holds 2 values, but its shape \[2147483648, 2\] 4294967296"),
     ("FP32", [1, 2], ["NaN", 1], "x holds values of several types: number, text"),
     ("FP32", [1, 2], [True, 1], "x holds values of several types: bool, number"),
     ("FP32", [1, 2], [None, 1], "x holds null or NaN"),
@@ -309,5 +309,5 @@ def test_a_column_of_a_table_is_a_list_in_which_null_is_a_missing_value(tmp_path
     assert feeds["age"].dtype == np.float32 and feeds["age"].shape == (3, 1)
     assert np.isnan(feeds["age"]).ravel().tolist() == [False, True, False]
     assert finish(core.run([feeds])[0])["text"] == [["a"], [""], ["c"]]
-    with pytest.raises(InputError, match="class holds null or NaN, for which the model has no"):
+    with pytest.raises(InputError, match="class holds null or NaN, which the model can't answer"):
         core.prepare({"age": [1, 2, 3], "class": [["a"], [None], ["c"]]})

@@ -440,7 +440,7 @@ def test_what_can_be_refused_before_anything_is_fetched(
     assert port in said.err and "--port 0" in said.err
     monkeypatch.setenv("MODELYARD_CACHE", str(tmp_path / "empty"))
     said = command("serve", made / "out", "--offline", "--yes", code=5)
-    assert "--offline fetches nothing" in said.err and "95 MB" in said.err
+    assert "--offline forbids a download" in said.err and "95 MB" in said.err
     said = command("serve", made / "out", code=5)  # nobody there to ask
     assert "--yes" in said.err and not (tmp_path / "empty" / "servers").exists()
 

@@ -66,7 +66,7 @@ def test_a_package_is_read_replayed_and_asked(tmp_path: Path) -> None:
     line += ["--out", tmp_path / "out"]
     command(*line, code=0)
     report = (tmp_path / "out" / "report.json").read_text()
-    assert "hasn't run here" in report
+    assert "was not run" in report
     package = tmp_path / "out" / "serving" / "tfserving" / "net"
     batching = _numbers(package / "batching.config")
     assert batching["max_batch_size"] == 4 and batching["batch_timeout_micros"] == 250
@@ -139,5 +139,5 @@ def test_what_it_does_not_serve(tmp_path: Path) -> None:
     model = text_model("m (float[n] x) => (float[n] y) { y = Neg(x) }")
     TensorFlowServing().check(model, make_request({"source": "net"}))
     model.source["signature"] = "scores"
-    with pytest.raises(UsageError, match="this is scores"):
+    with pytest.raises(UsageError, match="signature is scores"):
         TensorFlowServing().check(model, make_request({"source": "net"}))

@@ -153,12 +153,12 @@ def test_options(tmp_path: Path, fields: dict[str, Any], wanted: str) -> None:
     ({"instance_groups": ["kind: KIND_CPU gpus: 0"]}, "KIND_CPU has no gpus"),
     ({"instance_groups": ["count: -1"]}, "at least one"),
     ({"instance_groups": ['profile: "0"']}, "by themselves"),
-    ({"instance_groups": ["count: 1"], "instances": 2}, "beside --instances"),
+    ({"instance_groups": ["count: 1"], "instances": 2}, "can't be used with --instances"),
     *(({"priority_levels": text}, "isn't understood") for text in ("", "0", "x", "2:3", "2:0")),
     ({"queue_policies": ["1=max_queue_size: 1"]}, "there is no level 1"),
     ({"queue_policies": ["size: 1"]}, "isn't the text of Triton's ModelQueuePolicy"),
     ({"queue_policies": ["max_queue_size: 1"], "max_batch": 1}, "the largest batch is 1"),
-    ({"name": "//"}, "no name for a Triton model"),
+    ({"name": "//"}, "can't be the name of a Triton model"),
 ])  # fmt: skip
 def test_options_that_are_refused(tmp_path: Path, fields: dict[str, Any], says: str) -> None:
     with pytest.raises(UsageError, match=says):

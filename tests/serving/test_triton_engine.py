@@ -262,7 +262,7 @@ def test_a_plan_of_rtx_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("fields", "message"), [
     ({"instance_kind": "cpu"}, "TensorRT runs on GPUs only"),
-    ({"strip_weights": True}, "can't put the weights back"),
+    ({"strip_weights": True}, "can't add the weights"),
 ])  # fmt: skip
 def test_options_that_contradict_an_engine(fields: dict[str, Any], message: str) -> None:
     request = make_request(to=["tensorrt"], serve=["triton"], **fields)
@@ -283,7 +283,7 @@ def test_interfaces_that_the_backend_lacks(model: Model, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("head", "message"), [(b"ONNX", "is no engine of TensorRT"), (b"vtrt", "damaged")]
+    ("head", "message"), [(b"ONNX", "isn't an engine of TensorRT"), (b"vtrt", "damaged")]
 )
 def test_what_is_no_plan_is_found(tmp_path: Path, head: bytes, message: str) -> None:
     made = pack(tmp_path, built=True)

@@ -168,7 +168,7 @@ def test_what_is_no_photo_is_refused_and_the_server_goes_on(place: Place) -> Non
         b"%!PS-Adobe-3.0 EPSF-3.0\n": "can't be read",
         bomb.getvalue(): "pixels",
         bytes(8 << 20): "can't be read",  # tritonserver 2.51 ends at 4 MB, with usual stacks
-        bytes(65 << 20): "at most 67,108,864 are taken",
+        bytes(65 << 20): "the limit is 67,108,864",
     }.items():
         assert says in place.refused("cnn", bad)
         assert place.ask("cnn", body) == right
@@ -232,7 +232,7 @@ def test_a_model_of_which_nothing_is_known_is_refused(tmp_path: Path) -> None:
     text = "g (float[batch, 4] x) => (float[batch, 4] y) { y = Relu(x) }"
     written(tmp_path / "m.onnx", text)
     line = "convert m.onnx --no-bench --serve triton --prepare server --out out"
-    assert "nothing says how files become" in typed(line, tmp_path, code=2).err
+    assert "there is no description of how files become" in typed(line, tmp_path, code=2).err
 
 
 def test_a_second_version_joins_the_first(folder: Path, tmp_path: Path) -> None:
@@ -285,8 +285,8 @@ def test_a_sentence_becomes_a_class(tmp_path: Path) -> None:
             for one, known in zip(same["classes"], pair, strict=True):
                 assert one["label"] == known["label"]
                 assert one["score"] == pytest.approx(known["score"], abs=1e-3)
-        assert "no text in UTF-8" in place.refused("bert", b"\xff\xfe\x00")
-        assert "at most 100,000 are taken" in place.refused("bert", b"a" * 100_001)
+        assert "isn't text in UTF-8" in place.refused("bert", b"\xff\xfe\x00")
+        assert "the limit is 100,000" in place.refused("bert", b"a" * 100_001)
 
 
 def test_a_flow_takes_a_page_through_its_parts(made_flow: Path) -> None:

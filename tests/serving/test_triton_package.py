@@ -175,8 +175,8 @@ def test_bytes_of_warm_up_files(tmp_path: Path, kind: str, values: Any, written:
 @pytest.mark.parametrize(("feeds", "message"), [
     ({}, "has nothing for the input x"),
     ({"x": np.zeros((1, 3))}, "holds float64 for x"),
-    ({"x": np.zeros((1, 4), np.float32)}, r"has shape \[1, 4\]"),
-    ({"x": np.zeros((1, 0), np.float32)}, r"has shape \[1, 0\]"),
+    ({"x": np.zeros((1, 4), np.float32)}, r"has the shape \[1, 4\]"),
+    ({"x": np.zeros((1, 0), np.float32)}, r"has the shape \[1, 0\]"),
 ])  # fmt: skip
 def test_samples_that_do_not_fit(tmp_path: Path, feeds: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):

@@ -116,5 +116,5 @@ def test_a_model_that_mixes_requests_is_refused(tmp_path: Path) -> None:
     model = text_model("""g (float[total] x, int32[batch] ends) => (float[batch, 1] y)
         <int64[1] axis = {1}> { all = ReduceSum<keepdims = 1>(x) ones = Cast<to = 1>(ends)
         one = Div(ones, ones) each = Mul(one, all) y = Unsqueeze(each, axis) }""")
-    with pytest.raises(UsageError, match="doesn't tell the requests apart"):
+    with pytest.raises(UsageError, match="doesn't keep the requests apart"):
         package(model, tmp_path, samples(), ragged=[ENDS], max_batch=4)

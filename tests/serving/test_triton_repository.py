@@ -77,7 +77,9 @@ def test_the_next_version_leaves_the_rest_alone(make: Make, repository: Path) ->
 def test_names_that_differ_by_case_alone_are_refused(make: Make, repository: Path) -> None:
     publish(make(), repository)
     (repository / "tiny").rename(repository / "Tiny")
-    with pytest.raises(UsageError, match="has Tiny, which is tiny but for its case"):
+    with pytest.raises(
+        UsageError, match="has Tiny, which differs from tiny only in upper and lower case"
+    ):
         publish(make(), repository)
     assert [item.name for item in repository.iterdir()] == ["Tiny"]
 

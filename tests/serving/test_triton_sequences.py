@@ -253,7 +253,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "another shape": ({"states": ["fresh=y"]}, "the input is float32"),
     "a cache": ({"states": ["h=h_next"], "response_cache": True}, "--response-cache"),
     "no message": ({"states": ["h=h_next"], "sequence_batching": "eldest { }"}, "eldest"),
-    "a state in it": ({"states": ["h=h_next"], "sequence_batching": "state { }"}, "by --state"),
+    "a state in it": (
+        {"states": ["h=h_next"], "sequence_batching": "state { }"},
+        "name states with --state",
+    ),
 }
 
 
@@ -271,7 +274,7 @@ def test_refused_before_anything_is_converted(name: str) -> None:
     ("batching", "says"),
     [
         (START.replace("fp32", "int32"), "is one int32"),
-        (START.replace('"fresh"', '"stale"'), "is no input of the model"),
+        (START.replace('"fresh"', '"stale"'), "isn't an input of the model"),
         ('control_input { name: "fresh" control { kind: CONTROL_SEQUENCE_CORRID '
          "data_type: TYPE_UINT64 } }", "correlation ids"),
         ("oldest { preferred_batch_size: 8 }", "above the largest"),
@@ -292,7 +295,7 @@ def test_pairs_that_the_core_would_exchange_are_refused(tmp_path: Path) -> None:
         y = Add(a, b) p = Add(a, x) q = Mul(b, x) }""")
     feeds = {name: np.ones((1, 3), np.float32) for name in "xab"}
     fields = {"samples": MemorySamples([feeds]), "max_batch": 4}
-    with pytest.raises(UsageError, match="would give a what p was, and not q"):
+    with pytest.raises(UsageError, match="would give a the value of p in place of q"):
         package(model, tmp_path, **fields, states=["a=q", "b=p"])
     made = package(model, tmp_path, **fields, states=["b=q", "a=p"])
     states = read_config(made.path / "config.pbtxt").sequence_batching.state

@@ -249,7 +249,7 @@ def test_what_stays_as_it_is_is_reported(out: Path) -> None:
         with place_of([package]) as place:
             assert place.record(package, measured, None) == []
         assert read_report(out / "report.json").tuning == [measured] and not strange(out)
-    assert "It stays as it is: no better than noise." in (out / "report.html").read_text()
+    assert "The settings stay: no better than noise." in (out / "report.html").read_text()
     assert before == {path: path.read_bytes() for path in before}
 
 
@@ -280,7 +280,7 @@ def test_what_would_be_tried_is_shown(out: Path) -> None:
 def test_what_cannot_be_tuned_says_why(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "of several servers" in command("tune", out, code=2).err
     said = command("tune", out / "serving" / "litserve" / "cnn_fp32", "--files", out, code=2).err
-    assert "takes no files here" in said
+    assert "doesn't take files" in said
     assert "as 20ms" in command("tune", out, "--p95", "soon", code=2).err
     package = out / "serving" / "triton" / "cnn_fp32"
     config = package / "config.pbtxt"

@@ -262,7 +262,7 @@ def test_types_that_a_runtime_lacks_are_refused(tmp_path: Path) -> None:
     for name in ("a.png", "b.png"):
         Image.new("RGB", (24, 24)).save(tmp_path / "photos" / name)
     refused(3, "one picture", tmp_path, *two, "--serve", "web")
-    refused(3, "no free sizes", tmp_path, "cnn.onnx", "--to", "tflite", "--serve", "web")
+    refused(3, "can't have free sizes", tmp_path, "cnn.onnx", "--to", "tflite", "--serve", "web")
 
 
 def test_without_npm_it_is_said_before_anything_is_converted(

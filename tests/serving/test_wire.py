@@ -93,7 +93,7 @@ def test_addresses(url: str, protocol: str | None, found: Address) -> None:
 
 @pytest.mark.parametrize("url", ["ftp://h/x", "http://", "http://h:port", "grpc:///net", ""])
 def test_what_is_no_address(url: str) -> None:
-    with pytest.raises(UsageError, match="no address"):
+    with pytest.raises(UsageError, match="isn't the address"):
         parse(url)
 
 
@@ -158,7 +158,7 @@ def test_plain_json_as_a_session() -> None:
 
 @pytest.mark.parametrize(("status", "body", "error"), [
     (400, b"no such input: x", "400: no such input: x"),
-    (503, b"", "503"), (200, b"<html>", "isn't of its protocol"), (200, b"[1]", "isn't of its"),
+    (503, b"", "503"), (200, b"<html>", "doesn't follow its"), (200, b"[1]", "doesn't follow its"),
 ])  # fmt: skip
 def test_refusals_are_told(tmp_path: Path, status: int, body: bytes, error: str) -> None:
     model = small_cnn(tmp_path / "cnn.onnx")

@@ -95,7 +95,7 @@ def test_where_the_model_has_no_answer_row_and_column_are_named(tmp_path: Path) 
     said = command("convert", path, "--samples", csv, "--no-bench", cwd=tmp_path)
     assert said.code == 2
     told = " ".join(said.err.split())
-    assert "rows.csv, line 5, column 'Work class': '' is no float32" in told
+    assert "rows.csv, line 5, column 'Work class': '' isn't of type float32" in told
     assert "the model has no answer where it is missing" in told
 
 

@@ -72,7 +72,9 @@ def test_refusals_write_nothing(make: Callable[..., Packaged], bucket: str, tmp_
     with pytest.raises(UsageError, match=f"{bucket}/tiny has another interface") as caught:
         TritonServer().publish(other, bucket)
     assert "max_batch_size: 8 there, 4 here" in caught.value.details
-    with pytest.raises(UsageError, match="has tiny, which is TINY but for its case"):
+    with pytest.raises(
+        UsageError, match="has tiny, which differs from TINY only in upper and lower case"
+    ):
         TritonServer().publish(package(classifier(), tmp_path / "loud", name="TINY"), bucket)
     assert contents(store) == before
 

@@ -44,8 +44,8 @@ def test_inputs_are_renamed_by_position_and_outputs_chosen(opening: Opening) -> 
     ("two", {"inputs": ["p:3x2"]}, "zebra: float32", None),
     ("two", {"inputs": ["zebra:int64:3x2", "apple:3x2"]}, "takes float32, not int64", None),
     ("two", {"outputs": ["one"]}, "2 outputs: aa, zz", None),
-    ("two", {"args": ["a=1"]}, "--arg means nothing", None),
-    ("ends.pb", {"signature": "f"}, "--signature means nothing", None),
+    ("two", {"args": ["a=1"]}, "--arg has no meaning", None),
+    ("ends.pb", {"signature": "f"}, "--signature has no meaning", None),
     ("several", {}, "--signature", "f(apple: float32[?, 2], zebra: float32[?, 2]) -> aa"),
     ("several", {}, "--signature", "g(x: float32[?, ?, 2]) -> "),
     ("several", {"signature": "h"}, "no signature h", None),
@@ -54,7 +54,7 @@ def test_inputs_are_renamed_by_position_and_outputs_chosen(opening: Opening) -> 
     ("frozen.pb", {}, "", "is_training: a switch: --arg is_training=false"),
     ("frozen.pb", {"outputs": ["prob"], **SWITCHED}, "no prob", "probabilities"),
     ("frozen.pb", {"inputs": ["rate:"]}, "more inputs", "i"),
-    ("rankless.pb", {}, "doesn't say enough", "a: float32 of unknown rank: --input a:float32:"),
+    ("rankless.pb", {}, "declare its inputs", "a: float32 of unknown rank: --input a:float32:"),
     (CHECKPOINT, SWITCHED, "outputs", "--output loss"),
     ("ckpt/net.ckpt.index", {}, "without its graph", None),
 ])  # fmt: skip
@@ -183,7 +183,7 @@ def test_a_type_that_the_exporter_gets_wrong_is_told_as_its(made: Path, tmp_path
     line = ("convert", made / "largest", "--samples", "random:2", "--no-bench", "--out", "out")
     said = command(*line, cwd=tmp_path, code=3).err
     assert "the exporter tf2onnx " in said and " (tensorflow " in said
-    assert "wrote a wrong graph" in said and "The mistake is the exporter's" in said
+    assert "wrote a wrong graph" in said and "The exporter made the mistake" in said
     assert re.search(r"- ArgMax \(.*ArgMax\): ONNX Runtime refuses .*tensor\(uint16\)", said), said
 
 

@@ -58,5 +58,5 @@ def test_a_plan_is_opened_without_the_model_it_came_from(mnist: tuple[Path, Any]
         api.inspect(str(plan))
     text = tmp_path / "notes.txt"
     text.write_text("no model")
-    with pytest.raises(UsageError, match="no artifact that can be run"):
+    with pytest.raises(UsageError, match="isn't an artifact that can be run"):
         api.bench(str(text))

@@ -103,7 +103,7 @@ def test_the_artifact_alone_has_a_script_that_builds(tmp_path: Path, precision: 
     unlowered = "unlowered: locked as fp16, and no layer of it is float16"
     says = unlowered if precision == "fp16" else ""
     run(artifact.path.parent, *RTX, "--build-only", tmp_path / "x.plan", says=says)
-    run(artifact.path.parent, "--dry-run", code=2, says="no version of a Triton model")
+    run(artifact.path.parent, "--dry-run", code=2, says="isn't a version of a Triton model")
 
 
 # -- the build ---------------------------------------------------------------------------
@@ -179,7 +179,7 @@ def test_a_changed_configuration_is_not_thrown_away(version: Path) -> None:
 def test_another_served_version_needs_a_plan_too(tmp_path: Path) -> None:
     version = deferred_version(tmp_path, version_policy="all")
     (version.parent / "2").mkdir()
-    run(version, "--dry-run", code=2, says="version 2 is served as well, and has no model.plan")
+    run(version, "--dry-run", code=2, says="version 2 is served as well, but has no model.plan")
 
 
 def test_plugins_are_held_to_the_lock(version: Path, tmp_path: Path) -> None:

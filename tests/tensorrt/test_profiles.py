@@ -66,7 +66,7 @@ def test_profiles(case: str) -> None:
 @pytest.mark.parametrize(("text", "said"), [
     ("x:1x3x8", "doesn't fit x, which is float32[batch, 3, height, width]"),
     ("x:1x4x8x8", "1x4x8x8 doesn't fit"),
-    ("x:4x3x8x8,2x3x8x8,8x3x8x8", "the smallest shape has to be first"),
+    ("x:4x3x8x8,2x3x8x8,8x3x8x8", "give the smallest shape first"),
     ("x:1x3x8x8,2x3x8x8", "isn't understood"),
     ("x:1x3xheightx8", "isn't understood"),
     ("1x3x8x8", "isn't understood"),
@@ -86,7 +86,7 @@ def test_names_may_hold_colons() -> None:
 
 
 def test_a_profile_in_words_and_a_free_size_that_nobody_gave() -> None:
-    with pytest.raises(UsageError, match="how large height, width can be"):
+    with pytest.raises(UsageError, match="the largest size of height, width"):
         profiles_of(request(), IMAGE)
     (profile,) = profiles_of(request(shapes=["x:1x3x8x8,2x3x8x8,4x3x8x8"]), IMAGE)
     assert said(profile) == "x 1x3x8x8, 2x3x8x8, 4x3x8x8"

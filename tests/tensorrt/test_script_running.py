@@ -88,7 +88,7 @@ def test_it_runs_every_profile(run: Run, tmp_path: Path) -> None:
     (classifier(5), 4, {}, "scores: shape [-1, 5], locked as ['batch', 4]"),
     (b"none", 3, {}, "magic tag does not match"),
     (None, 5, {"STAND_IN_NO_DEVICE": "1"}, "cuInit gave CUresult 100"),
-    (None, 6, {"STAND_IN_MEMORY": "20"}, "memory is spent: cuMemAlloc_v2"),
+    (None, 6, {"STAND_IN_MEMORY": "20"}, "memory is full: cuMemAlloc_v2"),
 ], ids=["weights", "interface", "plan", "device", "memory"])  # fmt: skip
 def test_what_fails_is_said(run: Run, tmp_path: Path, model: Any, code: int, env: dict[str, str],
                             says: str) -> None:  # fmt: skip
@@ -109,7 +109,7 @@ def test_samples_that_fit_no_profile_or_were_changed(run: Run, tmp_path: Path) -
     *_, last = run(version).splitlines()
     assert last == "profile 1: NOT VERIFIED, no locked sample has its shapes"
     change_lock(version, options={**options, "profiles": [other]})
-    assert "no locked sample fits any profile" in run(version, code=4)
+    assert "no locked sample fits a profile" in run(version, code=4)
     change_lock(version, options=options)
     (version / "samples" / "0-out0.bin").write_bytes(bytes(16))
     assert "not the file that was locked" in run(version, code=2)

@@ -90,14 +90,14 @@ def test_wrong_inputs(open_plan: Open) -> None:
     session = open_plan(convolution(), BATCHES)
     with pytest.raises(UsageError, match="the input x is missing"):
         session.run({})
-    with pytest.raises(UsageError, match="x is float64, it takes float32"):
+    with pytest.raises(UsageError, match="x is float64, but the engine takes float32"):
         session.run({"x": pictures(1)["x"].astype(np.float64)})
 
 
 def test_too_little_memory(open_plan: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STAND_IN_MEMORY", "20000")
     session = open_plan(convolution(), BATCHES)
-    with pytest.raises(MachineError, match="the GPU's memory is spent"):
+    with pytest.raises(MachineError, match="the GPU's memory is full"):
         session.run(pictures(8))
     assert session.run(pictures(1))["y"].shape == (1, 8, 16, 16)
 

@@ -124,11 +124,11 @@ def _late(graph: Graph) -> None:
     (lambda graph: graph.op("ADD", [0, 1], [2]),
      r"operator 1 \(ADD\) writes tensor 2 \(y\), which has a value already"),
     (_late, r"reads tensor 3 \(late\) before anything wrote it"),
-    (_put("tensors", 0, shape=[2**31 - 1] * 3), "too large to be meant"),
+    (_put("tensors", 0, shape=[2**31 - 1] * 3), "too large to be right"),
     (lambda graph: graph.tensor("q", (1, 3), "INT8", scale=[1, 2], zero=[0, 0], axis=1),
      r"q \(subgraph 0\) of shape \[1, 3\] has 2 scales along 1"),
     (lambda graph: graph._file.signature("serving_default", graph, {"x": 2}, {"y": 2}),
-     "calls tensor 2 its input 'x', which is none"),
+     "calls tensor 2 its input 'x', but the graph has no such"),
 ])  # fmt: skip
 def test_what_contradicts_itself_is_named(damage: Damage, said: str) -> None:
     file, graph = adder()
@@ -150,10 +150,10 @@ def test_subgraphs_that_run_one_another_and_other_versions() -> None:
         for _ in range(2):
             graph.op("CALL_ONCE", [], [], initSubgraphIndex=other.index)
         graph = other
-    assert "31 subgraphs come to 2,147,483,647 operators, 31 deep" in _refused(file)
+    assert "31 subgraphs have 2,147,483,647 operators, 31 deep" in _refused(file)
     file, _ = adder()
     file.model.version = 2
-    assert "is of schema version 2; 3 is read" in _refused(file)
+    assert "has the schema version 2; Modelyard reads version 3" in _refused(file)
     with pytest.raises(ModelError, match="is not a TFLite file"):
         read(b"\x08\x09protobuf", "model.onnx")
 

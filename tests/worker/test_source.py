@@ -49,11 +49,11 @@ def test_class_with_arguments(worker: Client, write: Write) -> None:
 
 @pytest.mark.parametrize(("source", "args", "message"), [
     ("{net}:Nett", [], "has no 'Nett'; it has: Net"),
-    ("{net}:Net", [1, 2, 3], "cannot be called so"),
+    ("{net}:Net", [1, 2, 3], "cannot be called with these arguments"),
     ("{net}:build", [], "missing a required argument: 'width'"),
     ("{net}:ready", [1], "takes no arguments"),
     ("{net}:number", [], "is a int, not a model"),
-    ("{net}:Zoo", [], "gave a Zoo, not a torch.nn.Module"),
+    ("{net}:Zoo", [], "returned a Zoo, not a torch.nn.Module"),
     ("net.py", [], ""),
     ("nowhere.py:Net", [], ""),
     ("no.such.module:Net", [], ""),

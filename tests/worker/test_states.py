@@ -55,7 +55,7 @@ def test_a_buffer_that_is_held_is_neither_an_input_nor_an_output(
     assert [item["name"] for item in made["outputs"]] == ["output"] and made["states"] == []
     told = " ".join(made["warnings"])
     assert "STATE IS HELD" in told and "stream_cache (starts at 0.0), stream_gain (starts" in told
-    assert "no output hangs on" in told and "stream.calls" in told
+    assert "no output depends on" in told and "stream.calls" in told
     outputs = check_equal(worker, made)
     kept = eager(worker, tmp_path, make_feeds(made["inputs"]))
     for name, array in outputs.items():  # nor did the source keep anything

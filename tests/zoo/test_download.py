@@ -109,7 +109,7 @@ def test_what_is_not_there_or_not_expected_is_not_kept(web: Web, tmp_path: Path)
 
 def test_a_connection_cut_in_the_middle(web: Web, tmp_path: Path) -> None:
     web.cut.add("/nets/net.pth")
-    with pytest.raises(DependencyError, match=r"was cut: .*350,000 of 700,000"):
+    with pytest.raises(DependencyError, match=r"broke: .*350,000 of 700,000"):
         a_file(web).fetch()
     assert nothing_kept(tmp_path)
     web.cut.clear()

@@ -49,6 +49,7 @@ class Cluster:
                 f"the head of the Ray cluster at {self._head} is gone: {why}",
                 hint="Start the cluster again, and run the same command: it goes on with what is "
                 "left.",
+                code="cluster",
             )
 
     def resources(self, share: Share, memory: int) -> dict[str, float]:
@@ -64,7 +65,9 @@ class Cluster:
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         able = [node for node in nodes if node.get("CPU", 0) >= 1]
         if not able:
-            raise MachineError(f"no node of the Ray cluster at {self._head} has cores")
+            raise MachineError(
+                f"no node of the Ray cluster at {self._head} has cores", code="cluster"
+            )
         gpu = share.gpu and any(node.get("GPU", 0) >= 1 for node in able)
         if gpu:
             able = [node for node in able if node.get("GPU", 0) >= 1]
@@ -90,6 +93,7 @@ def connected(address: str) -> Iterator[Cluster]:
         raise UsageError(
             f"{address} is an address of Ray's client, which can't carry a sweep out",
             hint="Run the command on a node of the cluster, with --executor ray:HOST:PORT.",
+            code="cluster",
         )
     ours = not ray.is_initialized()
     if ours:
@@ -105,13 +109,17 @@ def connected(address: str) -> Iterator[Cluster]:
 def _connect(address: str) -> None:
     hint = "Start one with: ray start --head. Name it with --executor ray:HOST:PORT."
     if address != "auto" and (why := _unreachable(address)):
-        raise MachineError(f"there is no Ray cluster at {address}: {why}", hint=hint)
+        raise MachineError(
+            f"there is no Ray cluster at {address}: {why}", hint=hint, code="cluster"
+        )
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         _init(address)
     except (OSError, RuntimeError, ValueError) as error:
         said = str(error).strip().split("\n")[0]
-        raise MachineError(f"there is no Ray cluster at {address}: {said}", hint=hint) from error
+        raise MachineError(
+            f"there is no Ray cluster at {address}: {said}", hint=hint, code="cluster"
+        ) from error
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)

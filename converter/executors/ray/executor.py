@@ -74,7 +74,7 @@ class Ray:
         cache = Cache.of(tasks[0].part.request)
         if cache.behind is None:
             raise UsageError(f"--offline and --cache {tasks[0].part.request.cache} contradict "
-                             "each other")  # fmt: skip
+                             "each other", code="option-conflict")  # fmt: skip
         with connected(self._address) as cluster:
             _Sweep(tasks, cluster, cache, cache.behind, listener, ended).carry_out()
 
@@ -91,12 +91,14 @@ def _store_named(task: Task) -> Any:
             "the nodes of a Ray cluster share a store, and no --cache names one",
             hint="Add --cache s3://BUCKET/FOLDER, or --cache FOLDER where every node has that "
             "folder.",
+            code="option-missing",
         )
     if request.repository and (folder := local_path(request.repository)) is not None:
         raise UsageError(
             f"--repository {folder} is a folder of this machine, and a Ray cluster's nodes can't "
             "write to it",
             hint="Give a URL, or leave it out and copy the packages.",
+            code="option-conflict",
         )
     store = local_path(request.cache)
     return replace(request, cache=str(store.resolve())) if store is not None else request
@@ -156,7 +158,9 @@ class _Sweep:
         task = share.task
         key, folder, request = sent(task.part, self._store)
         if self._store.away:
-            raise MachineError(f"the store {request.cache} can't be used: {self._store.away}")
+            raise MachineError(
+                f"the store {request.cache} can't be used: {self._store.away}", code="store-failed"
+            )
         out = str(Path(task.fields["out"]).resolve())
         job = Job(task.name, request, task.part.given, share.steps, key, str(folder), out,
                   self._makeup)  # fmt: skip
@@ -178,7 +182,7 @@ class _Sweep:
         except exceptions.OutOfMemoryError:
             self._end(stream, MachineError("the machine ran out of memory",
                                            hint="Use fewer or smaller samples, or nodes with more "
-                                           "memory."))  # fmt: skip
+                                           "memory.", code="out-of-memory"))  # fmt: skip
         except (exceptions.WorkerCrashedError, exceptions.NodeDiedError) as error:
             self._died(stream, error)
         except exceptions.RayError as error:
@@ -209,6 +213,7 @@ class _Sweep:
                 f"{doing}: {why} died, {share.tries} times",
                 hint="The system may have run out of memory, or native code crashed: the logs of "
                 "Ray on the node say more.",
+                code="process-ended",
             ))  # fmt: skip
             return
         self._close(stream)
@@ -257,7 +262,8 @@ class _Sweep:
             if not self._store.get(result.made, staging.folder):
                 raise MachineError(
                     f"the store {task.part.request.cache} doesn't have what {task.name} made: "
-                    f"{self._store.away or 'was it trimmed?'}"
+                    f"{self._store.away or 'was it trimmed?'}",
+                    code="store-failed",
                 )
             if result.whole:
                 return staging.commit()

@@ -253,6 +253,7 @@ def _brought(job: Job, cache: Cache, folder: Path) -> Request:
             f"the store {job.request.cache} doesn't have the files that were put there"
             + (f": {away}" if away else ""),
             hint="It has to be the same store on every node of the Ray cluster.",
+            code="store-failed",
         )
     if (entry / FILES).is_dir():
         shutil.copytree(entry / FILES, folder / FILES, copy_function=_linked)
@@ -295,7 +296,9 @@ def _kept(cache: Cache, folder: Path) -> str:
         raise InternalError("a job has no store")
     store.put(key, folder)
     if store.away:
-        raise MachineError(f"the output couldn't be put into the store: {store.away}")
+        raise MachineError(
+            f"the output couldn't be put into the store: {store.away}", code="store-failed"
+        )
     return key
 
 
@@ -316,4 +319,5 @@ def _require_same(wanted: Mapping[str, str]) -> None:
             "a node of the Ray cluster has other versions than this machine",
             details=other,
             hint="Install the same versions on every node.",
+            code="cluster",
         )

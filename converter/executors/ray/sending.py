@@ -81,5 +81,6 @@ def _code(folder: Path) -> Iterator[Path]:
                 f"{folder} holds more than {_MOST:,} files: all Python files below the folder of "
                 "the source's code go to the nodes of the Ray cluster",
                 hint="Put the code in a folder of its own.",
+                code="python-unusable",
             )
         yield from (Path(place, name) for name in names if name.endswith(".py"))

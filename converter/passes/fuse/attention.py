@@ -91,7 +91,7 @@ class UnmaskedSoftmax(Rule[Masked]):
     def check(self, match: Masked) -> str:
         """Whether the mask is finite and makes the data no larger."""
         if not _finite(number := uniform(match.mask)):
-            return f"what is added is {number}"
+            return f"the added number is {number}"
         shape, whole = static_shape(match.data), static_shape(match.softmax.inputs[0])
         if shape is None or shape != whole or None in shape:
             return f"the sum of shape {whole} isn't known to be as large as {match.data.name}"

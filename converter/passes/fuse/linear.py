@@ -160,7 +160,7 @@ def read_linear(node: onnx_ir.Node) -> Linear | str:
     if not tensor.dtype.is_floating_point():
         return f"its weight is {tensor.dtype.name.lower()}"
     if tensor.nbytes > LARGE:
-        return f"its weight of {tensor.nbytes >> 20} MB stays as it is in its file"
+        return f"its weight of {tensor.nbytes >> 20} MB stays in its file"
     shape = [int(dim) for dim in tensor.shape if isinstance(dim, int)]
     if node.op_type == "Conv":
         groups = attribute_int(node, "group", 1) or 1

@@ -85,7 +85,7 @@ class Centered(Rule[Spelled]):
             return f"the sizes of its axes {shape[first:]} aren't known"
         for value in (match.scale, match.bias):
             if value is not None and _over(value, shape, first) is None:
-                return f"{value.name} doesn't have the shape of what is normalized"
+                return f"{value.name} doesn't have the shape of the normalized axes"
         return ""
 
     def rewrite(self, match: Spelled, edit: Edit) -> None:
@@ -128,7 +128,7 @@ def _wrong(moments: Moments) -> str:
     if moments.axes is None:
         return "its axes aren't known"
     if moments.epsilon is None or not moments.epsilon > 0:
-        return "what is added to the variance isn't a positive constant"
+        return "the value added to the variance isn't a positive constant"
     if moments.x.dtype != DataType.FLOAT:
         return f"it computes in {moments.x.dtype}; the operator in float32"
     return "" if moments.axes else "it normalizes over no axis"
@@ -282,7 +282,7 @@ class ScaledAfter(Rule[After]):
         node, affine = match.normalization, match.affine
         shape = static_shape(node.inputs[0])
         if shape is None:
-            return "the rank of what is normalized isn't known"
+            return "the number of axes of the normalized tensor isn't known"
         if node.op_type != "LayerNormalization":
             return affine.by_channel(scale.size, 1, len(shape))
         first = node.attributes.get_int("axis", -1) % len(shape)
@@ -290,7 +290,7 @@ class ScaledAfter(Rule[After]):
             return f"its scale of shape {list(scale.shape)} isn't that of {shape[first:]}"
         array = _over(affine.constants[0], shape, first)
         if array is None:
-            return f"{affine.constants[0].name} doesn't have the shape of what is normalized"
+            return f"{affine.constants[0].name} doesn't have the shape of the normalized axes"
         return _line(affine, array)
 
 

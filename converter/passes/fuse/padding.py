@@ -92,7 +92,7 @@ def _takes(node: onnx_ir.Node, padding: Padding) -> str:
     if node.attributes.get_string("auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
         return "auto_pad sizes itself by the padded data"
     if attribute_int(node, "ceil_mode", 0):
-        return "with ceil_mode the last window may lie in the padding"
+        return "with ceil_mode the last window may be inside the padding"
     return ""
 
 
@@ -225,7 +225,7 @@ class IntoMaxPool(_IntoWindow):
     def check_operator(self, match: Padded, padding: Padding) -> str:
         """What is padded never is the largest."""
         if len(match.node.outputs) > 1:
-            return "the places of what it finds count the padding"
+            return "its indices count the padding"
         if padding.value > LOWEST and not (
             padding.value == 0 and not_negative(match.pad.inputs[0])
         ):

@@ -38,7 +38,7 @@ def read_padding(node: onnx_ir.Node) -> Padding | str:
     if node.attributes.get_string("mode", "constant") != "constant":
         return "it doesn't pad with a constant"
     if shape is None or source is None or source.dtype is None:
-        return "the rank of what it pads isn't known"
+        return "the number of axes of the padded tensor isn't known"
     amounts = integers(input_of(node, 1))
     axes = list(range(len(shape)))
     if input_of(node, 3) is not None:
@@ -50,7 +50,7 @@ def read_padding(node: onnx_ir.Node) -> Padding | str:
         return "its pads aren't constant"
     value = scalar(node.inputs[2]) if input_of(node, 2) is not None else 0.0
     if value is None:
-        return "what it pads with isn't constant"
+        return "the padding value isn't constant"
     by_axis = dict(zip(axes, zip(amounts, amounts[len(axes) :], strict=False), strict=True))
     pairs = [by_axis.get(axis, (0, 0)) for axis in range(len(shape))]
     return Padding(tuple(a for a, _ in pairs), tuple(b for _, b in pairs), value)

@@ -166,4 +166,4 @@ def _sum(node: onnx_ir.Node, factor: float, depth: int) -> list[Place] | str:
         if _constant(node, index) and other is not None:
             rest = _places(other, node, factor, depth - 1)
             return rest if isinstance(rest, str) else [(node, index), *rest]
-    return f"{node.name} ({node.op_type}) adds what isn't constant"
+    return f"{node.name} ({node.op_type}) adds a value that isn't constant"

@@ -91,7 +91,7 @@ class SeenRows(Rule[Chosen]):
         if not seen:
             return "a row may be masked wholly"
         if static_shape(match.where.outputs[0]) != static_shape(match.where.inputs[1]):
-            return "the result may be larger than what is chosen"
+            return "the result may be larger than the chosen tensor"
         return ""
 
     def rewrite(self, match: Chosen, edit: Edit) -> None:

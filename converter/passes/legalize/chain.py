@@ -75,8 +75,9 @@ class LegalizingPass(ModelPass):
         if not found:
             return None
         return Refused(
-            f"its rewrite for the target ({node.op_type}) computes something else: {found}",
-            "report it: this is a bug of modelyard's",
+            f"Modelyard's rewrite of it for the target ({node.op_type}) computes something "
+            f"else: {found}",
+            "report it, because this is a bug in Modelyard",
         )
 
     def apply(self, model: Model) -> Legalized:

@@ -27,7 +27,7 @@ def deform_conv(b: Builder, node: onnx_ir.Node) -> Value:
     size = [dim for dim in free if isinstance(dim, int)]
     outputs, inner, *kernel = (dim for dim in dims(weight) if isinstance(dim, int))
     if len(free) != 2:
-        raise Refused(f"a DeformConv of {len(free)} spatial axes: there is one of two")
+        raise Refused(f"a DeformConv of {len(free)} spatial axes: only two are possible")
     if len(size) < 2 or len(kernel) < 2 or not isinstance(channels, int):
         raise Refused("a DeformConv over free dimensions", "fix them (--input NAME:DIMS)")
     base = _elements(node, size, kernel)

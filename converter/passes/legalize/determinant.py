@@ -20,7 +20,7 @@ def determinant(b: Builder, node: onnx_ir.Node) -> Value:
     assert x is not None
     size = dims(x)[-1]
     if not isinstance(size, int) or not 0 < size <= MOST:
-        raise Refused(f"a Det of {size} rows: up to {MOST} can be written out")
+        raise Refused(f"a Det of {size} rows: Modelyard writes out up to {MOST}")
     flat = b.reshape(x, [*b.sizes(x)[:-2], size * size])
     cells = [b.op("Gather", flat, np.asarray(place), axis=-1) for place in range(size * size)]
     return _minors(b, [cells[start : start + size] for start in range(0, size * size, size)])

@@ -59,7 +59,7 @@ def _dropout(b: Builder, node: onnx_ir.Node, x: Value) -> tuple[Value, ...]:
     trains = b.given(2, "training modes")
     ratio = b.given(1, "ratios") if trains is not None and trains.item() else None
     if trains is not None and trains.item() and (ratio is None or ratio.item()):
-        raise Refused("a Dropout that trains: what it drops is random")
+        raise Refused("a Dropout in training mode: it drops random values")
     same = b.op("Identity", x)
     if len(node.outputs) == 1:
         return (same,)

@@ -24,7 +24,7 @@ def arg(b: Builder, node: onnx_ir.Node) -> Value:
     x = node.inputs[0]
     assert x is not None
     if not rank(x):
-        raise Refused(f"an {node.op_type} of a number of no axes")
+        raise Refused(f"an {node.op_type} of a tensor without axes")
     axis = number(node, "axis", 0) % rank(x)
     kinds = ("ReduceMin", "Greater") if node.op_type == "ArgMin" else ("ReduceMax", "Less")
     beaten = Numbers(b, b.op(kinds[1], x, b.reduce(kinds[0], x, [axis])), DataType.INT64)

@@ -157,8 +157,8 @@ def _places(node: onnx_ir.Node, sizes: Sequence[int]) -> Array:
     corners = number(node, "align_corners", 0) == 1
     if corners and 1 in sizes:
         raise Refused(
-            "an AffineGrid with align_corners and one pixel along an axis, where runtimes"
-            " disagree: it is -1, 0 or 1",
+            "an AffineGrid with align_corners and one pixel along an axis: runtimes "
+            "disagree whether that is -1, 0 or 1",
             "export it with align_corners off",
         )
     axes = [

@@ -52,8 +52,8 @@ def recurrent(b: Builder, node: onnx_ir.Node) -> tuple[Value | None, ...]:
     assert x is not None
     if rank(x) != 3:
         raise Refused(
-            f"its input has {rank(x)} axes, not 3: it couldn't run with these sizes",
-            "other sizes (--input), or cut the model so that it isn't there",
+            f"its input has {rank(x)} axes, not 3, so it can't run with these sizes",
+            "choose other sizes (--input), or cut the model before it",
         )
     steps = _Steps(b, node, b.transpose(x, [1, 0, 2]) if batch_first else x, batch_first)
     made: list[Value | None] = []

@@ -127,7 +127,7 @@ class _Resize:
             if axis.scale is not None and axis.scale == round(axis.scale):
                 return b.op("Mul", b.value(b.vector([size])), np.asarray([int(axis.scale)]))
             if axis.scale is None and self.asked.scales is None:
-                raise Refused("neither scales nor sizes are there")
+                raise Refused("it has neither scales nor sizes")
             factor: Array | Value = np.asarray([axis.scale])
             if axis.scale is None:
                 factor = b.op("Gather", self.asked.scales, at, axis=0)
@@ -144,7 +144,7 @@ def resize(b: Builder, node: onnx_ir.Node) -> Value:
     rule = asked.rule
     if not x.dtype.is_floating_point() and (rule.mode != "nearest" or rule.crops):
         found = x.dtype.name.lower()
-        raise Refused(f"a Resize of {found} that blends", "cast to float32 in the model")
+        raise Refused(f"a Resize of {found} that interpolates", "cast to float32 in the model")
     axes, made = _Resize(b, asked), x
     masks: list[Numbers] = []
     for axis in sorted(axes_of(asked, dims(x), dims(node.outputs[0])), key=lambda a: a.growth):

@@ -28,7 +28,7 @@ def scan(b: Builder, node: onnx_ir.Node) -> tuple[Value, ...]:
     elements = list(body.outputs)[held:]
     wholes = [x for x in node.inputs[held:] if x is not None and x.shape is not None]
     if len(wholes) < taken or any(value.shape is None for value in elements):
-        raise Refused("a Scan of tensors whose numbers of axes aren't known")
+        raise Refused("a Scan of tensors with an unknown number of axes")
     axes = [a % rank(x) for a, x in zip(_each(node, "input_axes", taken), wholes, strict=True)]
     sizes = [b.size(x, axis) for x, axis in zip(wholes, axes, strict=True)]
     size = next((each for each in sizes if isinstance(each, int)), sizes[0])

@@ -48,7 +48,7 @@ def stft(b: Builder, node: onnx_ir.Node) -> Value:
     width = dims(window)[0] if window is not None and window.shape is not None else None
     width = width if asked is None else int(asked.item())
     if not isinstance(width, int):
-        raise Refused("an STFT whose frames have no known length", "fix it (--input)")
+        raise Refused("an STFT with frames of unknown length", "fix it (--input)")
     frames = _frames(b, x, width, step)
     parts, onesided = _parts(x), bool(number(node, "onesided", 1))
     matrix = _matrix(width, width, parts, inverse=False, onesided=onesided)
@@ -79,7 +79,7 @@ def _parts(x: Value) -> int:
     """1 of real numbers, 2 of complex ones."""
     parts = dims(x)[-1]
     if not isinstance(parts, int):
-        raise Refused("a transform of numbers that may be real or complex", "fix the last axis")
+        raise Refused("a transform of numbers that could be real or complex", "fix the last axis")
     return parts
 
 
@@ -87,7 +87,9 @@ def _matrix(size: int, length: int, parts: int, *, inverse: bool, onesided: bool
     """[size * parts, bins * 2], float64."""
     bins = length // 2 + 1 if onesided else length
     if size * parts * bins * 2 > LARGEST:
-        raise Refused(f"a transform of {length}: its matrix would have over {LARGEST} elements")
+        raise Refused(
+            f"a transform of {length}: its matrix would have more than {LARGEST} elements"
+        )
     turns = np.outer(np.arange(size), np.arange(bins)) % length * (2 * np.pi / length)
     sign = 1.0 if inverse else -1.0
     cosines, sines = np.cos(turns), sign * np.sin(turns)

@@ -43,7 +43,7 @@ def normalizer(b: Builder, node: onnx_ir.Node) -> Value:
 def linear_regressor(b: Builder, node: onnx_ir.Node) -> Value:
     """x W + b."""
     if (after := _text(node, "post_transform", "NONE")) != "NONE":
-        raise Refused(f"a LinearRegressor with {after} behind it")
+        raise Refused(f"a LinearRegressor with the post-transform {after}")
     targets = node.attributes.get_int("targets", 1) or 1
     return _linear(b, node, targets)
 
@@ -54,9 +54,9 @@ def linear_classifier(b: Builder, node: onnx_ir.Node) -> tuple[Value | None, Val
     count = len(integers) or len(_texts(node, "classlabels_strings"))
     after = _text(node, "post_transform", "NONE")
     if after not in _SCORES:
-        raise Refused(f"a LinearClassifier with {after} behind it")
+        raise Refused(f"a LinearClassifier with the post-transform {after}")
     if len(_floats(node, "coefficients")) % count or len(_floats(node, "intercepts")) != count:
-        raise Refused("a LinearClassifier with other than a score for each class")
+        raise Refused("a LinearClassifier that doesn't give a score for each class")
     plain = _linear(b, node, count)
     kind = _SCORES[after]
     more = {"axis": 1} if kind == "Softmax" else {}

@@ -26,7 +26,8 @@ def max_pool_with_places(b: Builder, node: onnx_ir.Node) -> tuple[Value, Value]:
     window = pooling_window(node)
     if int(np.prod(window.kernel)) > MOST:
         raise Refused(
-            f"Indices of a MaxPool with a kernel of {window.kernel}: up to {MOST} elements"
+            f"Indices of a MaxPool with a kernel of {window.kernel}: up to {MOST} elements "
+            "are possible"
         )
     if window.auto:
         raise Refused(

@@ -119,8 +119,8 @@ def _resize_11(edit: Edit) -> None:
         nearest = edit.text("nearest_mode", "round_prefer_floor")
         if edit.text("mode", "nearest") != "nearest" or nearest != "floor":
             raise NotAdaptable(
-                f"coordinate_transformation_mode tf_half_pixel_for_nn with {nearest!r} "
-                "left ONNX in opset 13",
+                "opset 13 of ONNX no longer has coordinate_transformation_mode "
+                f"tf_half_pixel_for_nn with {nearest!r}",
                 "Export the model with opset 13 or later.",
             )
         changes = {
@@ -220,7 +220,10 @@ def split(edit: Edit) -> None:
 @_adapter(9, "Scan")
 def scan(edit: Edit) -> None:
     """Scan: 8 had a batch dimension and lengths of its own."""
-    raise NotAdaptable("Scan of opset 8 has no equal", "Export the model with opset 9 or later.")
+    raise NotAdaptable(
+        "newer opsets have no counterpart of Scan in opset 8",
+        "Export the model with opset 9 or later.",
+    )
 
 
 @_adapter(16, "RoiAlign")

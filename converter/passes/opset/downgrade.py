@@ -112,7 +112,7 @@ def _float_mod_reasons(
     known = inferred.get(node.outputs[0])
     kind = known.type if known is not None else node.outputs[0].type
     if kind is not None and kind.dtype.is_floating_point():
-        yield f"fmod is 0 on {_type_text(kind)}; opset {OPSET} takes that on integers alone"
+        yield f"fmod is 0 on {_type_text(kind)}; opset {OPSET} only allows that on integers"
 
 
 def _type_text(kind: onnx_ir.TypeProtocol) -> str:

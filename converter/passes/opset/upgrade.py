@@ -96,7 +96,9 @@ class UpgradeOpset(ModelPass):
             InlinePass()(model)
         except Exception as error:  # the library wraps its own and bare ValueErrors alike
             reason = error.__cause__ or error
-            raise ModelError(f"writing out the model's functions: {one_line(reason)}") from error
+            raise ModelError(
+                f"expanding the model's functions: {one_line(reason)}", code="opset"
+            ) from error
         return True
 
 
@@ -106,7 +108,8 @@ def _lower(model: onnx_ir.Model) -> bool:
     except RuntimeError as error:
         version = model.opset_imports[""]
         raise ModelError(
-            f"bringing the model from opset {version} to {OPSET}: {one_line(error)}",
+            f"converting the model from opset {version} to {OPSET}: {one_line(error)}",
+            code="opset",
             hint=f"Export the model with opset {OPSET}.",
         ) from error
     items = opset_lowering.unsupported(model)
@@ -178,7 +181,7 @@ def _unsupported(model: onnx_ir.Model, items: list[Unsupported]) -> UnsupportedE
     version = model.opset_imports[""]
     count = "1 node" if len(items) == 1 else f"{len(items)} nodes"
     return UnsupportedError(
-        f"bringing the model from opset {version} to {OPSET}: {count} can't be converted", items
+        f"converting the model from opset {version} to {OPSET}: {count} can't be converted", items
     )
 
 

@@ -69,7 +69,7 @@ class CheckedArtifact:
     where: str = ""
 
 
-_MADE_UP = "Samples that are made up may hold what the model doesn't take: give it --samples."
+_MADE_UP = "Random samples may hold values that the model doesn't take: give it --samples."
 
 ANSWERS = "answers"
 """The folder, beside the reference's outputs, of what the source gives on probes."""

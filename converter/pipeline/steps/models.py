@@ -275,7 +275,9 @@ class ReadSamples(StepAction):
         for name in self.request.serve:
             server: Server = plugins.load("servers", name)
             if declared and (items := server.unprepared(declared)):
-                raise UnsupportedError(f"{name} can't do what is declared of this model", items)
+                raise UnsupportedError(
+                    f"{name} can't do what the model's declaration asks for", items
+                )
         if self.work.joins is not None:
             from converter.preparation.joins import Ends
 
@@ -331,7 +333,8 @@ class Simplify(ModelAction):
             return [], finding.runs
         if self.request.batch == "dynamic":
             raise ModelError(
-                f"the model declares a free batch, but fails at 2: {finding.reason}",
+                f"the model declares a free batch, but fails with a batch of 2: {finding.reason}",
+                code="batch-fixed",
                 hint="Leave --batch dynamic out to fix the batch to 1.",
             )
         fix_batch(model, 1)
@@ -390,7 +393,8 @@ def _describe_labels(model: Model, names: Sequence[str], who: str) -> None:
             return
     if floats and all(spec.shape and isinstance(spec.shape[-1], int) for spec in floats):
         raise UsageError(
-            f"{who} has {len(names)} names of classes, and no output has so many values",
+            f"{who} has {len(names)} class names, and no output has that many values",
+            code="labels",
             details=[f"{spec.name}: {spec.describe()}" for spec in floats],
             hint="--label-names takes a line for each class, in the order of the model's outputs.",
         )
@@ -401,7 +405,8 @@ def _require_opset(model: Model) -> None:
         return
     reasons = [r.detail for r in model.history if r.status in ("failed", "rolled-back")]
     raise ModelError(
-        f"the model can't be brought from opset {model.opset} to {OPSET} without changing what "
-        "it computes",
+        f"the model can't be converted from opset {model.opset} to {OPSET} without a change "
+        "of what it computes",
+        code="opset",
         details=reasons,
     )

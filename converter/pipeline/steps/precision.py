@@ -106,10 +106,10 @@ class Calibrate(StepAction):
         samples = calibration_samples(self.request, self.done, self.work.opened.tokenize)
         if samples.states:
             raise UsageError(
-                f"integers need the range of {', '.join(samples.states)}, which in samples of "
-                "sounds is as at the start",
-                hint="Give samples with states that were reached: --calibration-samples "
-                "FILE.py:FUNCTION.",
+                f"integers need the range of {', '.join(samples.states)}, and samples of "
+                "sounds only have the states of the start",
+                code="samples-missing",
+                hint="Give samples with later states: --calibration-samples FILE.py:FUNCTION.",
             )
         return samples
 

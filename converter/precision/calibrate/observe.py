@@ -132,7 +132,9 @@ def _run(session: OrtSession, sample: Sample) -> dict[str, Array]:
     try:
         return session.run_lent(sample.feeds)
     except ModelError as error:
-        raise ModelError(f"running sample {sample.name}: {error.message}") from error
+        raise ModelError(
+            f"running sample {sample.name}: {error.message}", code="runtime-failed"
+        ) from error
 
 
 def require_finite(sample: Sample) -> None:
@@ -143,7 +145,8 @@ def require_finite(sample: Sample) -> None:
             if bad:
                 raise UsageError(
                     f"sample {sample.name}: input {name} holds {bad} values that are NaN or Inf",
-                    hint="Ranges can't be measured on it: repair the sample or leave it out.",
+                    code="not-finite",
+                    hint="The sample can't be used to measure ranges. Repair it or leave it out.",
                 )
 
 
@@ -164,7 +167,11 @@ def _sizes(model: Model, names: Collection[str], sample: Sample) -> dict[str, in
     sizes = {value.name: _bytes(value, symbols) for value in values if value.name in wanted}
     missing = sorted(wanted - sizes.keys())
     if missing:
-        raise ModelError("measuring ranges: the main graph has no such tensors", details=missing)
+        raise ModelError(
+            "measuring ranges: the main graph has no such tensors",
+            code="runtime-failed",
+            details=missing,
+        )
     return sizes
 
 

@@ -212,9 +212,8 @@ def _require_enough(count: int, few: bool) -> None:
     if count < (1 if few else MINIMUM):
         raise UsageError(
             f"measuring ranges: {count} samples are too few, at least {MINIMUM} are needed",
-            hint="Give more samples; or take what they give with --few-samples."
-            if count
-            else "Give samples.",
+            code="samples-count",
+            hint="Give more samples. --few-samples accepts these." if count else "Give samples.",
         )
 
 
@@ -226,6 +225,7 @@ def _require_finite(ranges: Ranges) -> None:
     if bad:
         raise ModelError(
             f"measuring ranges: {len(bad)} tensors hold NaN or Inf",
+            code="not-finite",
             details=bad,
-            hint="Find out where they come from (the first of them), or leave those samples out.",
+            hint="Find the first tensor that holds them, or leave those samples out.",
         )

@@ -168,7 +168,7 @@ def _told(
         if place is not None and place not in wide:
             lowered.append(name)
             continue
-        between = "it stands between nodes in float32: casts would cost more than it saves"
+        between = "it is between nodes in float32, so casts would cost more than it saves"
         reason = network.slots[node].why_not or reasons.get(node, between)
         kept.append(Kept(name, node.op_type, reason, macs.get(name, 0)))
     return Quantized(

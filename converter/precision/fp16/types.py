@@ -119,7 +119,7 @@ def _unlowerable(
 ) -> str:
     values = [*node.inputs, *node.outputs]
     if any(v is not None and v.name and v.type is None for v in values):
-        return "the type of what it works on isn't known"
+        return "the type of its input isn't known"
     if any(v is not None and _holds_floats(v.type) for v in values):
         return "it works on sequences or optionals"
     first = node.inputs[0] if node.inputs else None
@@ -128,11 +128,11 @@ def _unlowerable(
     if node.op_type.startswith("Scatter") and _reduces(node):
         return "ONNX Runtime scatters sums and extremes in float32"
     if node.domain == "ai.onnx.ml":
-        return "what it is made of is float32"
+        return "its inputs are float32"
     version = opsets.get(node.domain, 0)
     allowed = _allowed(node.op_type, node.domain, version, f"tensor({dtype.name.lower()})")
     if allowed is None:
-        return f"{node.domain}.{node.op_type} is no standard operator"
+        return f"{node.domain}.{node.op_type} isn't a standard operator"
     inputs, outputs = allowed
     wrong = [i for i in slots.with_node if not inputs[min(i, len(inputs) - 1)]]
     wrong += [i for i in slots.outputs if not outputs[min(i, len(outputs) - 1)]]

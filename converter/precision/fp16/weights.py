@@ -126,7 +126,8 @@ def converted(
     def read() -> onnx_ir.TensorProtocol:
         if stat is not None and file_stat(Path(tensor.path)) != stat:
             raise ModelError(
-                f"the file of the model's weights was changed since it was read: {tensor.location}"
+                f"the file of the model's weights was changed since it was read: {tensor.location}",
+                code="source-changed",
             )
         return _now(tensor, into, name)
 

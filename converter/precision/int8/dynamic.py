@@ -60,6 +60,7 @@ def quantize_dynamically(
     if not wanted:
         raise ModelError(
             "int8-dynamic quantizes matrix products with constant weights, and the model has none",
+            code="precision-unavailable",
             hint="Use --precision int8.",
         )
     macs = macs_by_node(model, dict.fromkeys(model.symbols, 1) | dict(sizes or {}))

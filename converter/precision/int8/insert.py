@@ -103,8 +103,9 @@ def quantize(
     lowered = [name for part in done for name in part.lowered]
     if not lowered and not keep:
         raise ModelError(
-            f"nothing in the model can be int8 by {scheme.name}: {_reasons(kept)}",
-            hint="Leave it in fp32, or try --precision fp16.",
+            f"no operator of the model can be int8 in the scheme {scheme.name}: {_reasons(kept)}",
+            code="precision-unavailable",
+            hint="Keep it in fp32, or try --precision fp16.",
         )
     if len(done) > 1:  # what is new in one body may have a name that is new in another
         name_values(made.graph)
@@ -164,7 +165,7 @@ class _Quantizer:
             yield from self.quantize(body.model, inside=True)
             body.put_back()
         part = self._graph(model, inside)
-        why = "it stands in a body that isn't looked into"
+        why = "it is inside a body, where Modelyard places no int8"
         part.kept += [Kept(node.name or "", node.op_type, why) for node in shut]
         yield part
 
@@ -191,7 +192,7 @@ class _Quantizer:
 
 def _unseen(placement: Placement) -> list[Kept]:
     """What stays in float32 where a body's tensors weren't measured."""
-    why = "too few samples run the body it stands in"
+    why = "too few samples run the body that it is in"
     units = [Kept(unit.node.name or "", unit.node.op_type, why) for unit in placement.units]
     return [*units, *placement.kept]
 

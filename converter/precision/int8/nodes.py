@@ -114,17 +114,17 @@ class Int8Nodes:
         unit = self.units[node]
         inputs = [node.inputs[i] for i in unit.activations]
         if not any(self.is_supplied(value) for value in inputs):
-            return "what it reads is computed in float32"
+            return "its input is computed in float32"
         if self.scheme.skips_only and unit.constants:
-            return "it is computed in float32 with what feeds it"
+            return "it is computed in float32, like the nodes that feed it"
         if not self.scheme.whole and not self.is_demanded(unit.end):
-            return "what reads it computes in float32"
+            return "its reader computes in float32"
         if is_op(node, "Add", "Sub") and is_op(sole_use(unit.end), "Softmax"):
-            return "a mask in what a Softmax reads would take up the range"
+            return "a mask before a Softmax would use up the range"
         if is_op(node, "Add") and self.scheme.activations != "int16" and _only_normalized(unit.end):
-            return "few large channels in what a normalization reads would take up the range"
+            return "a few large channels before a normalization would use up the range"
         if _divides(unit.end):
-            return "in integers what something is divided by could round to 0"
+            return "in integers, a divisor could be rounded to 0"
         if node.op_type in self.scheme.shared_ops and any(self._is_fixed(v) for v in inputs):
             return "its inputs can't share a scale: the target fixes one of them"
         return None

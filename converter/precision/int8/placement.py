@@ -95,8 +95,9 @@ def require_nodes(model: Model, names: Collection[str]) -> None:
     unknown = sorted(set(names) - {node.name for node in all_nodes(model.graph)})
     if unknown:
         raise UsageError(
-            f"nodes to keep in float32 that the model doesn't have: {', '.join(unknown)}",
-            hint="Names are those that `modelyard sensitivity` lists.",
+            f"the model has no nodes with these names to keep in float32: {', '.join(unknown)}",
+            code="unknown-name",
+            hint="`modelyard sensitivity` lists the names.",
         )
 
 

@@ -216,7 +216,8 @@ class Inserter:
             else:
                 raise ModelError(
                     f"the rounded weight {value.name} is {given.dtype}{list(given.shape)}; "
-                    f"int8{list(weight.shape)} was expected"
+                    f"int8{list(weight.shape)} was expected",
+                    code="precision-unavailable",
                 )
             steps = self._steps(value, scales, stored)
             self._stored[key] = self._restored(value, stored, steps, unit.axis, unit.node)

@@ -67,6 +67,7 @@ def quantize_weights(
         raise ModelError(
             f"int8-dynamic stores weights of {', '.join(OPS)} as int8, and the model has none of "
             f"{SMALLEST} elements or more",
+            code="precision-unavailable",
             hint="Use --precision int8.",
         )
     return Quantized(

@@ -74,6 +74,7 @@ class WeightStorage:
             raise ModelError(
                 f"{precision} stores weights of {', '.join(OPS)} in fewer bits, and the model "
                 f"has none of {SMALLEST} elements or more",
+                code="precision-unavailable",
                 hint="Use --precision fp16.",
             )
         self.weights = {

@@ -134,7 +134,7 @@ def encoded(file: Path | BinaryIO, name: str, most: int = MOST_PIXELS) -> tuple[
         raise StageError(f"{name} is {form}, and the model decodes JPEG and PNG", "Save it as PNG.")
     if turned:
         raise StageError(
-            f"{name} is to be turned (EXIF), and the model doesn't",
+            f"{name} is rotated by its EXIF data, and the model doesn't undo that",
             "Save it upright, or convert without --ort-extensions.",
         )
     return np.frombuffer(data, np.uint8), Seen(image.size)
@@ -161,7 +161,7 @@ def open_picture(file: Path | BinaryIO, name: str, most: int = MOST_PIXELS) -> A
         raise
     except DAMAGED as error:
         raise StageError(
-            f"{name} can't be read: it is truncated, or no image of these kinds: "
+            f"{name} can't be read: it is cut short, or isn't an image of these kinds: "
             f"{', '.join(FORMATS)} ({one_line(error)})",
             "Repair it, or leave such files out with --skip-bad.",
         ) from error
@@ -173,7 +173,7 @@ def _check_kind(image: Any, name: str, most: int) -> None:
     if image.mode.startswith(_DEEP) or any(";16" in item for item in raw):
         raise StageError(
             f"{name} has more than 8 bits a channel ({image.mode})",
-            "Convert it to 8 bits first, by the scale that the model was trained with.",
+            "Convert it to 8 bits first, with the scale that the model was trained with.",
         )
     if image.mode not in _COLORS:
         raise StageError(
@@ -182,10 +182,10 @@ def _check_kind(image: Any, name: str, most: int) -> None:
         )
     frames = getattr(image, "n_frames", 1)
     if frames > 1 and image.format != "MPO":  # a phone's JPEG: the photo comes first
-        raise StageError(f"{name} holds {frames} frames", "Save the one that is meant.")
+        raise StageError(f"{name} holds {frames} frames", "Save the frame that you need.")
     if image.width * image.height > most:
         raise StageError(
-            f"{name} has {image.width} x {image.height} pixels, and at most {most:,} are taken",
+            f"{name} has {image.width} x {image.height} pixels; the limit is {most:,}",
             "Make it smaller.",
             413,
         )
@@ -196,7 +196,7 @@ def _in_mode(image: Any, mode: str, name: str) -> Any:
         if image.convert("RGBA").getchannel("A").getextrema() != (255, 255):
             raise StageError(
                 f"{name} has transparent pixels, and the model takes {mode}",
-                "Put it on a background first.",
+                "Draw it on a background first.",
             )
         image = image.convert("RGBA").convert("RGB")
     return image if image.mode == mode else image.convert(mode)
@@ -225,7 +225,7 @@ def _frame(image: Any, known: Known, name: str) -> tuple[Any, Seen]:
     if before[0] * before[1] > MOST_PIXELS:
         raise StageError(
             f"{name} of {size[1]}x{size[0]} would be {before[1]}x{before[0]} when resized",
-            "Cut it first, or resize to HxW (--image-resize).",
+            "Crop it first, or resize to HxW (--image-resize).",
         )
     if before != size:
         image = image.resize(before, FILTERS[known["interpolation"]])
@@ -245,11 +245,11 @@ def _frame(image: Any, known: Known, name: str) -> tuple[Any, Seen]:
     if not known["crop"]:
         raise StageError(
             f"{found} is {wanted[1]}x{wanted[0]}",
-            "Resize to HxW (--image-resize), or cut with --image-crop center.",
+            "Resize to HxW (--image-resize), or crop with --image-crop center.",
         )
     if before[0] < wanted[0] or before[1] < wanted[1]:
         raise StageError(
-            f"{found} of {wanted[1]}x{wanted[0]} can't be cut out of it",
+            f"a crop of {wanted[1]}x{wanted[0]} doesn't fit into {found}",
             "Give a larger --image-resize.",
         )
     left, top = (round((b - w) / 2) for w, b in zip(wanted, before, strict=True))

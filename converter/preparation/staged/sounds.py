@@ -59,7 +59,7 @@ def decoded(data: Any, name: str, longest: float | None = None) -> tuple[Array, 
             seconds = file.frames / file.samplerate
             if longest is not None and seconds > longest:
                 raise StageError(
-                    f"{name} is {seconds:,.0f} seconds long, and at most {longest:,.0f} are taken",
+                    f"{name} is {seconds:,.0f} seconds long; the limit is {longest:,.0f}",
                     "Cut it first.",
                     413,
                 )
@@ -103,7 +103,7 @@ def encoded_sound(
         )
     if rate != known["rate"]:
         raise StageError(
-            f"{name} has {rate} samples a second, and the model decodes {known['rate']} alone",
+            f"{name} has {rate} samples a second, and the model only decodes {known['rate']}",
             "Resample it first, or convert without --ort-extensions.",
         )
     return np.frombuffer(data, np.uint8), len(wave) / rate
@@ -121,14 +121,14 @@ def _check_sound(file: Any, name: str, longest: float | None) -> None:
     of more than there is: libsndfile reads what it finds. Pipes write headers that don't know."""
     if longest is not None and file.frames * file.channels > longest * MOST_RATE:
         raise StageError(
-            f"{name} holds {file.frames * file.channels:,} values in {file.channels} channels, "
-            f"and at most {longest * MOST_RATE:,.0f} are taken", "Cut it first.", 413,
+            f"{name} holds {file.frames * file.channels:,} values in {file.channels} "
+            f"channels; the limit is {longest * MOST_RATE:,.0f}", "Cut it first.", 413,
         )  # fmt: skip
     said = re.search(r"^data : (\d+) \(should be (\d+)\)", file.extra_info, re.MULTILINE)
     told, there = map(int, said.groups()) if said else (0, 0)
     if told > there and not any(end - 0x1000 <= told <= end for end in (2**31 - 1, 2**32 - 1)):
         raise StageError(
-            f"{name} is cut short: of {told:,} bytes that its header tells of, there are {there:,}",
+            f"{name} is cut short: its header says {told:,} bytes, and {there:,} are there",
             "Send all of it.",
         )
 

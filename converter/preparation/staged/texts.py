@@ -31,7 +31,7 @@ def tokenizer_of(known: Known, folder: Path) -> Any:
     (name,) = packages_of(known["kind"])
     library, file = library_of(name), folder / known["file"]
     if not file.is_file():
-        raise StageError(f"{file} isn't there, which makes tokens of a text")
+        raise StageError(f"{file} isn't there, which holds the tokenizer")
     made = library.Tokenizer.from_file(str(file))
     made.no_padding()
     if known["longest"] is None:
@@ -48,14 +48,16 @@ def text_item(said: Mapping[str, Any], name: str) -> Item:
         StageError: One of them is no text, or empty, or it holds something else.
     """
     if more := [key for key in said if key not in ("text", "pair")]:
-        raise StageError(f'{name} holds {more[0]}: a text is {{"text": ..., "pair": ...}}')
+        raise StageError(
+            f'{name} holds {more[0]}: the form of a text is {{"text": ..., "pair": ...}}'
+        )
     for key, value in said.items():
         if not isinstance(value, str):
-            raise StageError(f"{key} of {name} is no text in JSON")
+            raise StageError(f"{key} of {name} isn't a text in JSON")
         if not value:
             raise StageError(f"{key} of {name} is empty")
         if not value.isascii() and any("\ud800" <= letter <= "\udfff" for letter in value):
-            raise StageError(f"{key} of {name} is no Unicode: it holds half of a letter")
+            raise StageError(f"{key} of {name} isn't Unicode: it holds half of a surrogate pair")
     return Item("text", said["text"], name, said.get("pair"))
 
 
@@ -77,14 +79,12 @@ def read_rows(known: Known, text: str, name: str, most: int | None = None) -> Ar
     try:
         lines = [line for line in csv.reader(StringIO(text), strict=True) if line]
     except csv.Error as error:
-        raise StageError(f"{name} is no CSV: {error}") from error
+        raise StageError(f"{name} isn't CSV: {error}") from error
     if len(lines) < 2:
         raise StageError(f"{name} has no line below its header")
     header = [cell.strip() for cell in lines[0]]
     if most is not None and len(lines) - 1 > most:
-        raise StageError(
-            f"{name} has {len(lines) - 1} lines, and at most {most} are taken", "", 413
-        )
+        raise StageError(f"{name} has {len(lines) - 1} lines; the limit is {most}", "", 413)
     wanted = [column for part in known["inputs"] for column in part["columns"]]
     if missing := [column for column in wanted if column not in header]:
         raise StageError(f"{name} lacks the columns {', '.join(missing[:10])}")

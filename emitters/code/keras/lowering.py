@@ -90,7 +90,7 @@ def _lower_one(context: Context) -> None:
     values = (*node.inputs, *node.outputs)
     wide = any(v is not None and v.dtype == onnx_ir.DataType.UINT64 for v in values)
     if wide and node.op_type not in _KEEP_WIDE:
-        raise Refused("Keras makes uint32 of uint64 there", "use int64")
+        raise Refused("Keras converts uint64 to uint32 there", "use int64")
     TABLE.lower(context)
 
 

@@ -11,16 +11,19 @@ from emitters.lowering.never import reasons
 TABLE = Table(
     "Keras",
     reasons(
-        random="what Keras draws isn't what another generator draws: it can't be checked",
+        random=(
+            "Keras draws other random numbers than other generators, so its outputs can't be "
+            "checked"
+        ),
         strings="Keras computes on no tensors of strings",
-        sequences="optionals and maps aren't among what layers take and give",
+        sequences="Keras' layers can't take or give optionals and maps",
         training="it is for training",
     ),
     (CHANNELS_LAST,),
 )
 op = TABLE.op
 
-COMPUTED = "its result's shape hangs on values, which JAX can't compile"
+COMPUTED = "its result's shape depends on values, which JAX can't compile"
 """Why what numbers say of shapes has to be constant."""
 
 

@@ -84,7 +84,7 @@ def gather_nd(context: Context, node: onnx_ir.Node) -> None:
     batch = number(node, "batch_dims", 0)
     depth = indices.shape[-1]
     if free(depth):
-        raise Refused("a GatherND of indices whose length isn't known", "fix it (--input)")
+        raise Refused("a GatherND with indices of unknown length", "fix it (--input)")
     if batch or context.target < 17 or indices.val is not None:
         dims = [sizing.size(context, x, axis) for axis in range(batch, batch + int(depth))]
         indices = vectors_from_start(context, indices, dims)

@@ -67,7 +67,7 @@ def pad(context: Context, node: onnx_ir.Node) -> None:
     """See the module."""
     x, borders = context.var(node.inputs[0]), _borders(node)
     if borders is None or not _takes(node, context.target):
-        raise Refused("a Pad of a tensor whose number of axes isn't known")
+        raise Refused("a Pad of a tensor with an unknown number of axes")
     mode = text(node, "mode", "constant")
     value = context.array(node.inputs[2]) if mode == "constant" and len(node.inputs) > 2 else None
     if borders:

@@ -85,7 +85,7 @@ class _Steps:
 def recurrent(context: Context, node: onnx_ir.Node) -> None:
     """Each direction for itself; LSTM's both at once, where they are alike."""
     if not is_plain(node, context.target):
-        raise Refused(f"an {node.op_type} whose input's number of axes isn't known")
+        raise Refused(f"an {node.op_type} whose input has an unknown number of axes")
     swapped = number(node, "layout", 0) == 1
     x = context.var(node.inputs[0])
     if swapped:

@@ -163,7 +163,7 @@ def places(mode: str, size: int, out: int) -> Array:
 def resize(context: Context, node: onnx_ir.Node) -> None:
     x, found = context.var(node.inputs[0]), _native(node, context.target)
     if found is None:
-        raise Refused("a Resize that samples elsewhere than MIL's operations")
+        raise Refused("a Resize that samples at other places than MIL's operations")
     op, settings = found
     if op == "resize":
         settings["shape"] = sizing.vector(context, _outs(context, node, x))

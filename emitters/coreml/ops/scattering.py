@@ -54,7 +54,7 @@ def scatter_nd(context: Context, node: onnx_ir.Node) -> None:
     data, indices, updates = (context.var(value) for value in node.inputs[:3])
     depth = indices.shape[-1]
     if free(depth):
-        raise Refused("a ScatterND at indices whose length isn't known", "fix it (--input)")
+        raise Refused("a ScatterND with indices of unknown length", "fix it (--input)")
     dims = [sizing.size(context, data, axis) for axis in range(int(depth))]
     indices = vectors_from_start(context, indices, dims)
     mode = _mode(context, node)

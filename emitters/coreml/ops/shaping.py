@@ -76,7 +76,7 @@ def _to_constant(context: Context, x: Var, wanted: list[int]) -> Var:
     for axis, item in enumerate(wanted):
         if item == 0:
             if axis >= len(x.shape):
-                raise Refused(f"a 0 in its shape where the input has no axis {axis}")
+                raise Refused(f"its shape has a 0 where the input has no axis {axis}")
             # coremltools' inference takes MIL's own 0 for a size where sizes are free
             sizes[axis] = sizing.size(context, x, axis)
     return sizing.reshape(context, x, sizes)
@@ -152,7 +152,7 @@ def squeeze(context: Context, node: onnx_ir.Node) -> None:
         if any(free(dim) for dim in x.shape):
             raise Refused(
                 "axes that depend on the input's sizes",
-                "give sizes above 1 that settle it (--dim NAME=SIZE), or fix them "
+                "give sizes above 1 that make the axes known (--dim NAME=SIZE), or fix them "
                 "(--input, --batch)",
             )
         axes = [axis for axis, dim in enumerate(x.shape) if dim == 1]

@@ -59,7 +59,7 @@ def _limits(context: Context, value: onnx_ir.Value | None) -> list[Size]:
         return [int(item) for item in np.clip(array.ravel(), -_FAR, _FAR)]
     var = context.var(value)
     if free(var.shape[0]):
-        raise Refused("a Slice along axes whose number isn't known")
+        raise Refused("a Slice along an unknown number of axes")
     return sizing.elements(context, var)
 
 

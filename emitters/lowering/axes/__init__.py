@@ -115,12 +115,12 @@ class FewerAxes:
         node = work.node
         handler = HANDLERS.get(node.op_type) if is_op(node, node.op_type) else None
         if handler is None:
-            raise Refused(f"{node.op_type} isn't written with fewer")
+            raise Refused(f"{node.op_type} can't be written with fewer axes")
         if any(output.shape is None for output in node.outputs if output.name):
-            raise Refused("how many axes it gives isn't known")
+            raise Refused("the number of its output's axes isn't known")
         values = (*node.inputs, *node.outputs)
         if any(0 in (value.shape or ()) for value in values if value is not None):
-            raise Refused("it takes or gives nothing")
+            raise Refused("it has no inputs or no outputs")
         made = handler(work)
         pairs = zip(made, node.outputs, strict=False)
         return [Packed(x.value, _named(x.dims, output)) for x, output in pairs]
@@ -179,7 +179,7 @@ def _named(dims: Sequence[Size], output: Value) -> tuple[Size, ...]:
     own are those then: inference may have had another name for a size that was followed here."""
     known = list(output.shape or dims)
     if len(known) != len(dims):
-        raise Refused(f"{output.name} is said to have {len(known)} axes, and has {len(dims)}")
+        raise Refused(f"{output.name} is declared with {len(known)} axes, but has {len(dims)}")
     found = tuple(_called(size, dim) for size, dim in zip(dims, known, strict=True))
     if not output.is_graph_output():
         output.shape = onnx_ir.Shape(map(plain, found))

@@ -27,7 +27,7 @@ def elements(w: Work) -> list[Packed]:
     xs = w.inputs()
     axis = placed(w, xs[0], 0)
     if not all(alike(xs[0], x, axis) for x in xs[1:]):
-        raise Refused("indices of fewer elements than the data along an axis of many")
+        raise Refused("its indices have fewer elements than the data along one of many axes")
     made = w.like(*(three(w, x, axis) for x in xs), axis=1)[0]
     return [Packed(made, xs[1].dims if w.node.op_type == "GatherElements" else xs[0].dims)]
 
@@ -82,7 +82,7 @@ def _flat(w: Work, x: Packed, indices: Packed, batch: int) -> tuple[Value, tuple
     [vectors]. And the sizes behind these axes."""
     depth = indices.dims[-1]
     if not isinstance(depth, int):
-        raise Refused("vectors of indices of no known length")
+        raise Refused("its index vectors have no known length")
     own, rest = x.dims[batch : batch + depth], x.dims[batch + depth :]
     sizes = [size for size in own if isinstance(size, int)]
     if len(sizes) < depth:
@@ -120,7 +120,7 @@ def constant_of_shape(w: Work) -> list[Packed]:
     dims = [a if isinstance(a, int) else b for a, b in zip(known, asked, strict=True)]
     wanted = tuple(dim for dim in dims if dim is not None)
     if len(wanted) < len(dims):
-        raise Refused("a shape of so many axes of which nothing is known")
+        raise Refused("its shape, of that many axes, isn't known at all")
     return [Packed(w.like(w.b.vector([w.b.product(wanted)]))[0], wanted)]
 
 

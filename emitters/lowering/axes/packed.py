@@ -55,7 +55,7 @@ class Work:
         """
         value = self.b.input(index)
         if value is None or value.shape is None:
-            raise Refused("an input whose number of axes isn't known")
+            raise Refused("an input with an unknown number of axes")
         if value in self._known:
             return self._known[value]
         return Packed(value, tuple(self.b.sizes(value)))
@@ -158,7 +158,7 @@ def entries(b: Builder, vector: Value) -> list[Size | None]:
             return [int(array.item())]
     count = vector.shape[0] if vector.shape is not None and len(vector.shape) == 1 else None
     if not isinstance(count, int):
-        raise Refused("a shape of which nothing is known", "fix the sizes (--input, --batch)")
+        raise Refused("a shape that isn't known at all", "fix the sizes (--input, --batch)")
     if not _counts(vector):
         return [None] * count
     known = computed(vector) or [None] * count

@@ -46,8 +46,8 @@ def need_same_rank(
     """
     if len(one) != len(other):
         raise Refused(
-            f"{name!r} has {len(one)} axes in one graph, and {len(other)} in the other",
-            "settle what the condition follows from (--dim NAME=SIZE, --input), or cut the model "
+            f"{name!r} has {len(one)} axes in one graph, but {len(other)} in the other",
+            "fix what the condition depends on (--dim NAME=SIZE, --input), or cut the model "
             "(--output)",
         )
 

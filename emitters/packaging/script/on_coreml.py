@@ -34,7 +34,7 @@ class Runner:
     def opened(self, folder: Path, facts: Mapping[str, Any], options: Any) -> Iterator[Any]:
         """Gives what runs a sample, by the model's names and types."""
         if sys.platform != "darwin":
-            raise OSError("Core ML runs on Apple's systems alone: run this on a Mac")
+            raise OSError("Core ML only runs on Apple's systems: run this on a Mac")
         import coremltools
 
         units = getattr(coremltools.ComputeUnit, options.units)

@@ -312,6 +312,6 @@ def v2_outputs(data: bytes, length: int, types: Mapping[str, str]) -> dict[str, 
         else:
             array, tail = from_bytes(tail[:size], dtype), tail[size:]
         if item["datatype"] != types.get(item["name"], item["datatype"]):
-            raise Unready(f"{item['name']} is {item['datatype']}, and not {types[item['name']]}")
+            raise Unready(f"{item['name']} is {item['datatype']}, not {types[item['name']]}")
         found[item["name"]] = array.reshape(item["shape"])
     return found

@@ -93,7 +93,7 @@ def transposed(c: Context) -> None:
         settings["padding"] = same_or_tuple(pads[:space]) if any(pads) else None
         settings["output_padding"] = same_or_tuple(whole) if any(whole) else None
     elif any(more) or any(p < 0 for p in pads):
-        raise Refused("its borders aren't what PyTorch's can have", "make its pads even")
+        raise Refused("PyTorch can't have its borders", "make its pads even")
     else:
         spans = [
             f"{first}:-{last}" if last else f"{first}:"

@@ -104,7 +104,7 @@ def mod(c: Context) -> None:
 def shift(c: Context) -> None:
     """Of integers without a sign, in wider ones."""
     if c.dtype(0) == "uint64":
-        raise Refused("PyTorch shifts no uint64", "use int64")
+        raise Refused("PyTorch can't shift uint64", "use int64")
     mark = "<<" if c.attr("direction") == "LEFT" else ">>"
     left, right = (f"{c.operand(at)}.to({WIDE})" for at in (0, 1))
     c.emit(f"({left} {mark} {right}).to({torch_type(c.dtype(0))})")

@@ -155,4 +155,4 @@ def reverse_sequence(c: Context) -> None:
 @op("Constant")
 def constant(c: Context) -> None:
     """A tensor."""
-    raise Refused("a constant in a function", "report it: this is a bug of modelyard's")
+    raise Refused("a constant inside a function", "report it, because this is a bug in Modelyard")

@@ -63,7 +63,7 @@ def max_pool(c: Context) -> None:
         _call(c, f"max_pool{space}d", kernel, x, settings)
         return
     if c.attr("storage_order", 0):
-        raise Refused("it counts places by columns", "leave storage_order at 0")
+        raise Refused("it counts positions by columns", "leave storage_order at 0")
     named = "".join(f", {key}={text}" for key, text in settings.items() if text is not None)
     name = c.helper("max_pool_with_places")
     c.emit_many(f"{name}(F.max_pool{space}d, {x}, {same_or_tuple(kernel)}{named})")

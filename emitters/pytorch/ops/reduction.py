@@ -48,7 +48,7 @@ def reduce(c: Context) -> None:
     """Along axes."""
     op_type, axes = c.node.op_type, _axes(c)
     if needs_wide(c.dtype(0)):
-        raise Refused(f"PyTorch sums no {c.dtype(0)}", "cast it to int64")
+        raise Refused(f"PyTorch can't sum {c.dtype(0)}", "cast it to int64")
     if axes is None or not axes:
         c.emit(_PLAIN.get(op_type, "{x}").format(x=c.operand(0)), LOWEST)
         return
@@ -85,7 +85,7 @@ def _of_none(c: Context, axes: list[int], op_type: str) -> None:
     if not c.attr("keepdims", 1):
         sizes = [size for i, size in enumerate(shape) if i not in gone]
     if any(not isinstance(size, int) for size in sizes):
-        raise Refused("it reduces nothing to sizes that are free", "fix them (--dim)")
+        raise Refused("it reduces to free sizes without a reduction", "fix them (--dim)")
     dtype = np.dtype(c.value(0).dtype.numpy())  # type: ignore[union-attr]
     if dtype.kind == "f":
         value = number(np.float32("-inf" if op_type == "ReduceMax" else "inf"))
@@ -103,7 +103,7 @@ def product(c: Context) -> None:
     """Axis by axis: PyTorch takes one."""
     axes = _axes(c)
     if needs_wide(c.dtype(0)):
-        raise Refused(f"PyTorch multiplies no {c.dtype(0)}", "cast it to int64")
+        raise Refused(f"PyTorch can't multiply {c.dtype(0)}", "cast it to int64")
     if not axes:
         c.emit(c.arg(0), LOWEST)
         return
@@ -147,5 +147,5 @@ def top(c: Context) -> None:
     sizes = c.sizes(1)
     count = c.element(sizes[0]) if sizes else f"int({c.arg(1)})"
     if needs_wide(c.dtype(0)):
-        raise Refused(f"PyTorch sorts no {c.dtype(0)}", "cast it to int64")
+        raise Refused(f"PyTorch can't sort {c.dtype(0)}", "cast it to int64")
     c.emit_many(f"{c.helper('top_k')}({c.arg(0)}, {count}, dim={axis}, largest={largest})")

@@ -51,7 +51,7 @@ def _copied(c: Context, sizes: list[Element]) -> list[Element]:
         return sizes
     shape = c.shape(0)
     if shape is None:
-        raise Refused("how many axes it has isn't known", "give the input's shape (--input)")
+        raise Refused("the number of axes isn't known", "give the input's shape (--input)")
     from emitters.code.sizes import Dim
 
     own = [size if isinstance(size, int) else Dim(c.value(0), i) for i, size in enumerate(shape)]
@@ -222,7 +222,7 @@ def fold(c: Context) -> None:
     image, block = c.need_ints(1, "sizes"), c.need_ints(2, "blocks")
     pads = c.attr("pads") or [0, 0, 0, 0]
     if len(image) != 2 or pads[:2] != pads[2:]:
-        raise Refused("PyTorch folds pictures with even borders alone", "make its pads even")
+        raise Refused("PyTorch only folds pictures with even borders", "make its pads even")
     told = f"{listed(image)}, {listed(block)}, dilation={listed(c.attr('dilations') or [1, 1])}"
     told += f", padding={listed(pads[:2])}, stride={listed(c.attr('strides') or [1, 1])}"
     c.emit(f"F.fold({c.arg(0)}, {told})")

@@ -28,8 +28,8 @@ LINE = ("bentoml", "serve", "service:Service")
 FILES = (
     ("service.py", "the services"),
     ("inference.py", "the model behind them: checks, batches, answers"),
-    ("model.json", "what that knows of the model"),
-    ("bentofile.yaml", "what a Bento is made of"),
+    ("model.json", "the model's inputs, outputs and limits"),
+    ("bentofile.yaml", "the list of a Bento's contents"),
 )
 
 

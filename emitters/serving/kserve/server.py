@@ -22,14 +22,14 @@ from emitters.serving.python.tuning import BATCH, DELAY, THREADS
 SCALE = """`--workers N` starts N processes for HTTP, each with the model, and batches; one more
 answers gRPC. In a cluster, replicas are the InferenceService's: `minReplicas`, `maxReplicas`."""
 
-LOAD = """It is, once the server runs: clients can't load or unload it. `--repository_api` lets any
-that reaches it do so, over HTTP and gRPC, which is what KServe does by itself."""
+LOAD = """The server loads the model when it starts. Clients can't load or unload it. With
+`--repository_api`, as in KServe by itself, any client can do so over HTTP and gRPC."""
 
 FILES = (
     ("model.py", "the model server's program"),
     ("inference.py", "the model behind it: checks, batches, answers"),
-    ("batcher.py", "what joins requests"),
-    ("model.json", "what those know of the model"),
+    ("batcher.py", "joins requests to batches"),
+    ("model.json", "the model's inputs, outputs and limits"),
 )
 
 
@@ -67,7 +67,7 @@ class KServeServer(PythonServer, spec=SPECS["kserve"]):
             start=f"```\n{line}\n```\nWithout `--host` it listens on every address, as in a pod.",
             load=LOAD,
             scale=SCALE,
-            tls=f"HTTP alone; gRPC stays without:\n```\n{secure}\n```",
+            tls=f"Only HTTP has TLS; gRPC has none:\n```\n{secure}\n```",
             files=FILES,
         )
 

@@ -18,7 +18,7 @@ from emitters.serving.python.tuning import ALL
 FILES = (
     ("server.py", "the server"),
     ("inference.py", "the model behind it: checks, batches, answers"),
-    ("model.json", "what that knows of the model"),
+    ("model.json", "the model's inputs, outputs and limits"),
 )
 
 

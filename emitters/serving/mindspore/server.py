@@ -25,7 +25,7 @@ from emitters.templates import render
 
 FILES = {
     "servable_config.py": "the model, and the stages of its methods",
-    "serving_server.py": "what starts the server",
+    "serving_server.py": "starts the server",
     "serving_client.py": "a client by gRPC",
 }
 
@@ -49,12 +49,12 @@ ms/bin/pip install mindspore-serving==2.0.2 mindspore-lite==2.0.0 numpy==1.21.6 
 ```
 `python selftest.py --python ms/bin/python` runs the model without the server."""
 
-_START = """In this folder, which has to keep its name:
+_START = """In this folder (don't rename it):
 ```
 ms/bin/python serving_server.py
 ms/bin/python serving_client.py
 ```
-`serving_client.py` sends the samples, and tells how far the answers are from what the source gave.
+`serving_client.py` sends the samples, and prints how far the answers are from the source's outputs.
 `--device-type GPU --device-ids 0 1` starts a copy of the model on each device.
 
 Over REST, `POST http://127.0.0.1:1500/model/{name}:predict` takes `{{"instances": [{{...}}]}}`, an
@@ -93,7 +93,9 @@ class MindSporeServing(VersionedServer, spec=SPECS["mindspore-serving"]):
     def readme(self, served: Served, model: Model) -> Readme:
         start, files = _START.format(name=served.name), [*FILES.items()]
         install = _INSTALL.format(more=" pillow==9.5.0" * (_pictured(served) is not None))
-        files.append((f"{served.request.version}/", "the model, and what runs it by itself"))
+        files.append(
+            (f"{served.request.version}/", "the model, and a script that runs it by itself")
+        )
         return Readme(install, start, _LOAD, "", _SCALE, _TLS, files)
 
 

@@ -35,10 +35,10 @@ MLSERVER_HOST=127.0.0.1 mlserver start .
 Its ports are 8080 (HTTP), 8081 (gRPC) and 8082 (metrics), or what `MLSERVER_HTTP_PORT`,
 `MLSERVER_GRPC_PORT` and `MLSERVER_METRICS_PORT` say."""
 
-LOAD = """It is, once the server runs: clients can't load or unload it.
+LOAD = """The server loads the model when it starts. Clients can't load or unload it.
 
-That any client may, over HTTP and gRPC, is what MLServer does by itself: without the line
-`model_repository_implementation` in `settings.json`. Then:
+Without the line `model_repository_implementation` in `settings.json`, MLServer lets any client
+do so over HTTP and gRPC:
 ```
 curl -X POST http://127.0.0.1:8080/v2/repository/models/{name}/load
 curl -X POST http://127.0.0.1:8080/v2/repository/models/{name}/unload
@@ -49,8 +49,8 @@ SETTINGS = "settings.json"
 FILES = (
     ("runtime.py", "the runtime that MLServer loads"),
     ("inference.py", "the model behind it: checks, batches, answers"),
-    ("batcher.py", "what joins requests"),
-    ("model.json", "what those two know of the model"),
+    ("batcher.py", "joins requests to batches"),
+    ("model.json", "the model's inputs, outputs and limits, for both"),
     ("model-settings.json", "the model's settings"),
     (SETTINGS, "the server's settings"),
 )

@@ -62,45 +62,46 @@ _ENGINES = {
     ),
 }
 
-_NOT_RUN = "ModelBox hasn't run here; its files were read by parsers of TOML and of graphviz"
+_NOT_RUN = "ModelBox was not run; its files were read by parsers of TOML and of graphviz"
 _DORMANT = (
-    "ModelBox had no commit since March 2024: for a new project take --serve triton, whose "
-    "ensembles are graphs, too"
+    "ModelBox has had no commit since March 2024: for a new project, take --serve triton, whose "
+    "ensembles are graphs too"
 )
 _RESIZES = (
-    "the graph of pictures resizes by OpenCV, without antialiasing, and cuts nothing out: answers "
+    "the graph of pictures resizes by OpenCV, without antialiasing, and doesn't crop: answers "
     "may differ from those of samples that Pillow prepared"
 )
 _QUEUE = 16
 _ENDPOINT = "http://127.0.0.1:8190/v1/"
 
-_INSTALL = """ModelBox is in its images, `modelbox/modelbox-develop-...` and `modelbox-runtime-...`:
-no package index has it. For CPUs take one with MindSpore Lite, for GPUs one with TensorRT.
+_INSTALL = """ModelBox comes in its images, `modelbox/modelbox-develop-...` and
+`modelbox-runtime-...`. No package index has it. For CPUs, take one with MindSpore Lite; for GPUs,
+one with TensorRT.
 
-`selftest.py` runs the model without ModelBox; of a MindIR, `--python` names a Python 3.7 that has
+`selftest.py` runs the model without ModelBox. For a MindIR, `--python` names a Python 3.7 with
 mindspore-lite 2.0.0."""
 
-_START = """By the SDK, in a process of yours:
+_START = """With the SDK, in a process of your own:
 ```
 python3 use.py
 ```
-Modelyard has not run ModelBox: `use.py` tells whether it answers as the source model did."""
+Modelyard has not run ModelBox. `use.py` compares its answers with the source model's."""
 
 _HTTP = """
-As a service, which takes a picture's file and answers in JSON:
+As a service that takes a picture's file and answers in JSON:
 ```
 sed "s#{application}#$PWD#" graph/{unit}_http.toml > /tmp/{unit}_http.toml
 modelbox-tool flow -run /tmp/{unit}_http.toml
 curl --fail --data-binary @photo.jpg {endpoint}{unit}
 ```"""
 
-_LOAD = """Graphs name their units, and look for them in `flowunit/` of the folder that stands in
-the place of `{application}`."""
+_LOAD = """A graph names its units. It looks for them in `flowunit/` of the folder that replaces
+`{application}`."""
 
-_SCALE = """`batch_size` in a graph are the buffers that a unit gets at once, `queue_size` those
-that wait for it; `deviceid` is the device of a kind."""
+_SCALE = """In a graph, `batch_size` is the number of buffers that a unit gets at once, `queue_size`
+the number of buffers that wait for it, and `deviceid` the number of the device."""
 
-_TLS = """`cert`, `key`, `passwd` and `key_pass` of the unit `httpserver_sync_receive`."""
+_TLS = """Set `cert`, `key`, `passwd` and `key_pass` of the unit `httpserver_sync_receive`."""
 
 
 class ModelBoxServer(VersionedServer, spec=SPECS["modelbox"]):

@@ -23,7 +23,7 @@ CONFIG, IMAGE = "config.json", "openvino/model_server:2026.2"
 _HINTS = {"INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY"}
 """As the target openvino compiles what it checks: without the first, products are in bfloat16."""
 
-_NOT_RUN = "OpenVINO Model Server hasn't run here; its engine has, on the same files and settings"
+_NOT_RUN = "OpenVINO Model Server was not run; its engine was, on the same files and settings"
 
 _INSTALL = """A container, `openvino/model_server`, or the program `ovms` of its releases."""
 
@@ -33,18 +33,18 @@ docker run --rm -p 127.0.0.1:8000:8000 -p 127.0.0.1:9000:9000 -v "$PWD":/models/
     openvino/model_server:latest --config_path /models/{name}/config.json \\
     --rest_port 8000 --port 9000
 ```
-or `ovms --config_path config.json --rest_port 8000 --port 9000`. `base_path` in `config.json` is
-this folder, wherever it lies. Modelyard has not run this server: `python selftest.py` tells whether
-it answers as the source model did."""
+or `ovms --config_path config.json --rest_port 8000 --port 9000`. `base_path` in `config.json`
+means this folder, in any place. Modelyard has not run this server. `python selftest.py` compares
+its answers with the source model's."""
 
-_LOAD = """A folder `2/` with other files is served as soon as it is there, once
-`model_version_policy` in `config.json` lets it."""
+_LOAD = """The server serves a folder `2/` with other files as soon as it is there, if
+`model_version_policy` in `config.json` allows it."""
 
-_SCALE = """`NUM_STREAMS` in `config.json` are runs at once; `INFERENCE_PRECISION_HINT` stays `f32`,
-or CPUs compute in bfloat16. For several models, put the entries of their `config.json` into one
-list."""
+_SCALE = """`NUM_STREAMS` in `config.json` sets how many runs happen at once. Keep
+`INFERENCE_PRECISION_HINT` at `f32`, or CPUs compute in bfloat16. For several models, put the
+entries of their `config.json` into one list."""
 
-_TLS = """The server has none: a proxy in front of it ends TLS."""
+_TLS = """The server has no TLS: put a proxy with TLS in front of it."""
 
 
 class OvmsServer(VersionedServer, spec=SPECS["ovms"]):

@@ -84,11 +84,13 @@ class Interface:
             InputError: It says which input, what was found and what was expected.
         """
         if "flow" in self.facts:
-            raise InputError(f"{self.name} takes files, as they are, and no arrays")
+            raise InputError(f"{self.name} takes unchanged files, not arrays")
         if isinstance(request, (str, bytes, bytearray)):
             request = parsed(request)
         if not isinstance(request, Mapping):
-            raise InputError(f"a request is an object of inputs by name: {self._names()}")
+            raise InputError(
+                f"a request is an object with the inputs' names as keys: {self._names()}"
+            )
         if missing := [name for name in self.inputs if name not in request]:
             raise InputError(f"missing: {', '.join(missing)}; the inputs are {self._names()}")
         if unknown := [str(name) for name in request if name not in self.inputs]:
@@ -127,14 +129,14 @@ class Interface:
             fits = fits and 0 < size == expected
         if not fits:
             raise InputError(
-                f"{item['name']} has the shape {list(array.shape)}, "
-                f"and the model takes {_shown(wanted)}"
+                f"{item['name']} has the shape {list(array.shape)}, but the model takes "
+                f"{_shown(wanted)}"
             )
         if self.max_batch and len(array) > self.max_batch:
             raise InputError(
-                f"{item['name']} holds a batch of {len(array)}, and the largest is "
-                f"{self.max_batch}, this package's --max-batch: send fewer at a time, or convert "
-                "with a larger one"
+                f"{item['name']} holds a batch of {len(array)}, but the largest batch is "
+                f"{self.max_batch} (this package's --max-batch): send fewer at a time, or "
+                "convert with a larger one"
             )
         return array
 
@@ -303,11 +305,13 @@ def tensor(
     if datatype not in DATATYPES:
         raise InputError(f"{name}: there is no datatype {datatype}; use {', '.join(DATATYPES)}")
     if not all(type(size) is int and size >= 0 for size in shape):
-        raise InputError(f"{name} says the shape {list(shape)}, and sizes are whole and at least 0")
+        raise InputError(
+            f"{name} has the shape {list(shape)}, but sizes are whole numbers of at least 0"
+        )
     is_array = isinstance(data, np.ndarray)
     found = data if is_array else _listed(data, name)
     if found.size != (said := math.prod(shape)):
-        raise InputError(f"{name} holds {found.size} values, and its shape {list(shape)} {said}")
+        raise InputError(f"{name} holds {found.size} values, but its shape {list(shape)} {said}")
     found = found.reshape(tuple(shape))
     found = found if is_array else _filled(found, item)
     return _cast(found, name, DATATYPES[datatype], f"its datatype is {datatype}", typed=is_array)
@@ -318,7 +322,7 @@ def parsed(text: str | bytes | bytearray) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"the request is no JSON: {error}") from error
+        raise InputError(f"the request isn't JSON: {error}") from error
 
 
 def _typed(value: Any, item: Mapping[str, Any]) -> np.ndarray[Any, Any]:
@@ -340,7 +344,7 @@ def _listed(value: Any, name: str) -> np.ndarray[Any, Any]:
         found = np.asarray(value)
     except ValueError as error:
         what = "its lists are of several lengths, or too deep"
-        raise InputError(f"{name} is no array: {what}") from error
+        raise InputError(f"{name} isn't an array: {what}") from error
     flat: Any = value if found.ndim else (value,)
     for _ in range(found.ndim - 1):
         flat = chain.from_iterable(flat)
@@ -373,7 +377,7 @@ def _cast(
             if kept:
                 return cast
             raise InputError(f"{name} holds numbers that {dtype} doesn't have")
-    raise InputError(f"{name} holds {_what(found)}, and {wanted}")
+    raise InputError(f"{name} holds {_what(found)}, but {wanted}")
 
 
 def _what(found: np.ndarray[Any, Any]) -> str:
@@ -400,7 +404,7 @@ def _require_missing(gone: np.ndarray[Any, Any], item: Mapping[str, Any]) -> Non
     """Refuses missing values for which the model has no answer."""
     places = item.get("missing", ())
     if not places or (gone.ndim > 1 and not np.isin(np.nonzero(gone)[-1], places).all()):
-        raise InputError(f"{item['name']} holds null or NaN, for which the model has no answer")
+        raise InputError(f"{item['name']} holds null or NaN, which the model can't answer")
 
 
 def _threads(facts: Mapping[str, Any]) -> int:

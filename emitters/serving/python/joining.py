@@ -18,17 +18,17 @@ from emitters.serving.files import place_artifact, place_asset
 PARTS, FLOW = "parts", "flow.json"
 
 FILES = (
-    ("asking.py", "what answers files"),
-    ("files.py", "what it needs, and what answers with one model"),
+    ("asking.py", "answers requests with files"),
+    ("files.py", "reads files, and asks one model"),
     ("flows.py", "how models are joined"),
     ("stages.py", "how files are prepared, and what outputs mean"),
-    ("stages.json", "what is done with the first model's files, and limits"),
+    ("stages.json", "the preparation of the first model's files, and limits"),
 )
 """What its package holds besides."""
 
 NOTES = (
     "a request runs by itself: boxes of one file share runs of a model, files of several don't",
-    "it takes files alone: the packages of the parts take arrays",
+    "it only takes files: the packages of the parts take arrays",
 )
 
 

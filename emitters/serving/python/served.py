@@ -227,13 +227,21 @@ def require_servable(model: Model, request: ServingRequest, server: str) -> None
     least = {"instances": 1, "version": 1, "queue_delay": 0, "warmup": 0, "request_timeout": 1}
     for name, smallest in least.items():
         if (value := request.value(name)) < smallest:
-            raise UsageError(f"--{name.replace('_', '-')} {value}: it is at least {smallest}")
+            raise UsageError(
+                f"--{name.replace('_', '-')} {value}: the value has to be at least {smallest}",
+                code="option-value",
+            )
     if request.max_instances is not None and request.max_instances < request.instances:
         raise UsageError(
-            f"--max-instances {request.max_instances} is below --instances {request.instances}"
+            f"--max-instances {request.max_instances} is below --instances {request.instances}",
+            code="option-conflict",
         )
     if request.instance_kind == "gpu" and not {"onnx", "torchscript"} & {*request.to}:
-        raise UsageError("--instance-kind gpu: LiteRT runs on CPUs here", hint="Add onnx to --to.")
+        raise UsageError(
+            "--instance-kind gpu: LiteRT runs on CPUs here",
+            code="option-not-applicable",
+            hint="Add onnx to --to.",
+        )
     choose_name(request)
 
 
@@ -248,8 +256,9 @@ def choose_name(request: ServingRequest) -> tuple[str, list[str]]:
     name = _NAME.sub("_", wanted).strip("._-")
     if not name:
         raise UsageError(
-            f"{wanted!r} is no name for a served model",
-            hint="Give one of letters, digits, '_', '.' and '-' with --name.",
+            f"{wanted!r} can't be the name of a served model",
+            code="option-value",
+            hint="Give --name with letters, digits, '_', '.' and '-'.",
         )
     return name, [] if name == wanted else [f"name {name}: {wanted!r} has what a URL can't"]
 

@@ -59,18 +59,18 @@ PYTHON_IMAGE = "python:3.11-slim-bookworm"
 """What packages run in: the Python that the locks were made for."""
 
 STAGES = (
-    (ASKING, "what answers files"),
+    (ASKING, "answers requests with files"),
     ("stages.py", "how they are prepared, and what outputs mean"),
-    ("stages.json", "what that does, and its limits"),
+    ("stages.json", "the declaration of both, and limits"),
 )
 """What a package holds whose server prepares files."""
 
-JSON_TOO = "Arrays come there as well, in JSON that says so (`Content-Type: application/json`)."
+JSON_TOO = "Arrays are also accepted there, as JSON with `Content-Type: application/json`."
 
 FILE = "model.json"
 """What the handler core reads."""
 
-BEHIND = """It speaks no TLS itself: put a proxy before it that does, or try it with
+BEHIND = """The server has no TLS of its own. Put a proxy with TLS in front of it, or try it with
 `modelyard serve . --tls CERT KEY`."""
 
 INSTALL = """In an environment of its own:
@@ -241,7 +241,7 @@ class PythonServer(Server):
         notes = [*served.decisions, *readme.notes]
         files = (
             ("requirements.txt", "what pip installs"),
-            (LOCK, "the versions of that, and of all that comes along"),
+            (LOCK, "the versions of these packages, and of all their dependencies"),
             *readme.files,
             *(self.staged if served.declared else ()),
         )
@@ -378,7 +378,10 @@ class PythonServer(Server):
             facts = json.loads(self.stored(folder, FILE))
             return {**facts, "name": str(facts["name"])}
         except (OSError, ValueError, TypeError, KeyError) as error:
-            raise UsageError(f"{folder.name}/{FILE} isn't as it was written: {error}") from error
+            raise UsageError(
+                f"{folder.name}/{FILE} was changed since it was written: {error}",
+                code="package-incomplete",
+            ) from error
 
     def knobs(self, folder: Path) -> Sequence[Knob]:
         """Those that ``model.json`` has."""
@@ -398,7 +401,9 @@ def _free(path: Path, hint: str) -> Path:
     """A folder that isn't there yet."""
     if path.exists():
         raise UsageError(
-            f"{path.name} is in the way: the folder to package into holds it already", hint=hint
+            f"{path.name} is in the way: the package folder already holds it",
+            code="output-in-the-way",
+            hint=hint,
         )
     return path
 

@@ -42,7 +42,7 @@ takes them up."""
 FILES = (
     ("app.py", "the deployment"),
     ("inference.py", "the model behind it: checks, batches, answers"),
-    ("model.json", "what that knows of the model"),
+    ("model.json", "the model's inputs, outputs and limits"),
     (CONFIG, "addresses, replicas and their resources"),
 )
 
@@ -60,7 +60,10 @@ class RayServer(PythonServer, spec=SPECS["rayserve"]):
         super().check(model, request)
         asked = ray(request)
         if asked.replica_cpus <= 0 or asked.target_ongoing_requests < 1:
-            raise UsageError("--replica-cpus is above 0, and --target-ongoing-requests at least 1")
+            raise UsageError(
+                "--replica-cpus has to be above 0, and --target-ongoing-requests at least 1",
+                code="option-value",
+            )
 
     def values(self, served: Served) -> dict[str, Any]:
         return {

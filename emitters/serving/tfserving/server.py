@@ -29,7 +29,7 @@ IMAGE = "tensorflow/serving:2.19.0"
 LABEL = "stable"
 DEFAULT = "serving_default"
 
-_NOT_RUN = "TensorFlow Serving hasn't run here: its configuration and warm-up were read back"
+_NOT_RUN = "TensorFlow Serving was not run: its configuration and warm-up were read back"
 
 _INSTALL = """A container, `tensorflow/serving`, or its Debian package `tensorflow-model-server`.
 For `client_grpc.py`: `pip install tensorflow-serving-api`."""
@@ -40,17 +40,19 @@ docker run --rm -p 127.0.0.1:8501:8501 -p 127.0.0.1:8500:8500 -v "$PWD":/models/
     tensorflow/serving --model_config_file=/models/{name}/{config} \\
     --allow_version_labels_for_unavailable_models=true{more}
 ```
-Modelyard has not run this server: `python selftest.py` tells whether it answers as the source model
-did."""
+Modelyard has not run this server. `python selftest.py` compares its answers with the source
+model's."""
 
-_LOAD = f"""A folder `2/` is served once `{CONFIG}` names it. The label `{{label}}` is asked at
-`/v1/models/{{name}}/labels/{{label}}:predict`; with `--model_config_file_poll_wait_seconds=60` the
-server reads that file again."""
+_LOAD = f"""The server serves a folder `2/` as soon as `{CONFIG}` names it. Requests to the label
+`{{label}}` go to `/v1/models/{{name}}/labels/{{label}}:predict`. With
+`--model_config_file_poll_wait_seconds=60`, the server reads that file again every minute."""
 
-_SCALE = f"""`num_batch_threads` in `{BATCHING}` are batches at once; without batching, requests run
-side by side. Replicas stand behind a balancer."""
+_SCALE = f"""`num_batch_threads` in `{BATCHING}` sets how many batches run at once. Without
+batching, requests run side by side. Put a load balancer in front of several replicas."""
 
-_TLS = """gRPC by `--ssl_config_file`; HTTP has none: a proxy in front of it ends TLS."""
+_TLS = (
+    """gRPC has TLS with `--ssl_config_file`. HTTP has none: put a proxy with TLS in front of it."""
+)
 
 
 class TensorFlowServing(VersionedServer, spec=SPECS["tfserving"]):
@@ -68,10 +70,14 @@ class TensorFlowServing(VersionedServer, spec=SPECS["tfserving"]):
         super().check(model, request)
         odd = sorted({spec.dtype for spec in model.inputs} - TYPES.keys())
         if odd:
-            raise UsageError(f"tfserving has no requests of {', '.join(odd)}")
+            raise UsageError(
+                f"tfserving has no requests with {', '.join(odd)}", code="server-cannot-serve"
+            )
         if (signature := _signature(model)) != DEFAULT:
             raise UsageError(
-                f"clients of tfserving's packages ask for {DEFAULT}, and this is {signature}",
+                f"the clients of tfserving's packages use {DEFAULT}, but this model's "
+                f"signature is {signature}",
+                code="server-cannot-serve",
                 hint=f"Export it as {DEFAULT}, or use --serve triton.",
             )
 

@@ -50,7 +50,7 @@ class Handler:
         content_type = next((value for value in known if isinstance(value, str)), "")
         if content_type.startswith(UNTOLD):
             told = "say what the body is: -H 'Content-Type: image/jpeg', or whatever it is"
-            raise StageError(f"the body is called {UNTOLD}: {told}", "", 415)
+            raise StageError(f"the name of the body is {UNTOLD}: {told}", "", 415)
         if "body" in request:
             body = request["body"]
             if isinstance(body, (str, bytes, bytearray)):

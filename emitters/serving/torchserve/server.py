@@ -47,7 +47,7 @@ LARGEST = 64 << 20
 
 LINE = ("torchserve", "--start", "--foreground", "--ncs", "--ts-config")
 
-START = f"""It needs Java 17 besides (`apt-get install openjdk-17-jre-headless`).
+START = f"""It also needs Java 17 (`apt-get install openjdk-17-jre-headless`).
 
 ```
 {" ".join(LINE)} {CONFIG}
@@ -62,7 +62,7 @@ inference_address=https://127.0.0.1:8443
 private_key_file=KEY
 certificate_file=CERT
 ```
-Whoever reaches the management address can load code: keep it to this machine, and set
+Everyone who reaches the management address can load code. Keep the address on this machine, and set
 `disable_token_authorization=false`."""
 
 FILES = (

@@ -96,7 +96,9 @@ def require_servable(model: Model, target: str, request: TritonRequest) -> None:
     for option, given in others.items():
         if given:
             raise UsageError(
-                f"{option}: that is for ONNX files, and a {BACKENDS[target].runs} is run as it is"
+                f"{option} only works with ONNX files; Triton runs a {BACKENDS[target].runs} "
+                "unchanged",
+                code="option-not-applicable",
             )
     file, scripted = model.source.get("file", {}), target == "torchscript"
     is_source = file.get("kind") == BACKENDS[target].kind

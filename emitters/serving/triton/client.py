@@ -30,24 +30,24 @@ ONNX Runtime takes it, and that ONNX Runtime (its compatibility page, "ONNX opse
 
 _LITERT = (
     NEWEST,
-    "any release with the Python backend does, once its Python has LiteRT and a numpy that the "
-    "backend takes: `pip install ai-edge-litert 'numpy<2'` in an image made from it.",
+    "any release with the Python backend works if its Python has LiteRT and a numpy that the "
+    "backend takes: run `pip install ai-edge-litert 'numpy<2'` in an image made from it.",
 )
 
 _FRAMEWORKS = {
     "pytorch": (
         NEWEST,
-        "any release with the pytorch backend does whose PyTorch reads the file: one that isn't "
-        "much older than the PyTorch that wrote it.",
+        "any release with the pytorch backend works if its PyTorch reads the file: it shouldn't be "
+        "much older than the PyTorch that wrote the file.",
     ),
     "tensorflow": (
         LAST_WITH["tensorflow"],
-        "one that has the tensorflow backend, which newer releases have left out, and whose "
-        "TensorFlow reads the folder.",
+        "one with the tensorflow backend, which newer releases don't have, and with a "
+        "TensorFlow that reads the folder.",
     ),
 }
 
-CACHE_NOTE = "loads the model all the same, and answers every request anew."
+CACHE_NOTE = "loads the model too, but computes every answer anew."
 
 _ALONE = {"sequence_id": 1, "sequence_start": True, "sequence_end": True}
 """A sequence of a single request."""
@@ -209,8 +209,8 @@ def _engine_release(facts: Facts) -> tuple[str, str]:
             f"({known[0].source})."
         )
     return f"the one with TensorRT {facts.tensorrt}", (
-        f"the engine was built by TensorRT {facts.tensorrt}, and loads in no other. Which release "
-        f"has it stands in {MATRIX}."
+        f"the engine was built by TensorRT {facts.tensorrt}, and only loads in that version. "
+        f"{MATRIX} lists the versions of each release."
     )
 
 

@@ -221,14 +221,16 @@ def _fill_versions(config: Any, request: TritonRequest) -> None:
         policy.specific.versions.extend(sorted(set(numbers)))
         if request.version not in numbers:
             raise UsageError(
-                f"--version-policy {request.version_policy} leaves out version {request.version}, "
-                "the one being packaged",
+                f"--version-policy {request.version_policy} leaves out version "
+                f"{request.version}, which is being packaged",
+                code="server-config",
                 hint=f"Add {request.version} to it, or use latest:1.",
             )
     else:
         raise UsageError(
             f"--version-policy {request.version_policy!r} isn't understood",
-            hint="It is latest:N, all, or specific:N,N.",
+            code="server-config",
+            hint="The form is latest:N, all, or specific:N,N.",
         )
 
 
@@ -258,9 +260,13 @@ def read_config(path: Path) -> Any:
     try:
         return text_format.Parse(path.read_text(encoding="utf-8"), schema.ModelConfig())
     except OSError as error:
-        raise UsageError(f"reading {path}: {error.strerror or error}") from error
+        raise UsageError(
+            f"reading {path}: {error.strerror or error}", code="file-access"
+        ) from error
     except (UnicodeDecodeError, text_format.ParseError) as error:
-        raise UsageError(f"{path} is not a Triton model configuration: {error}") from error
+        raise UsageError(
+            f"{path} is not a Triton model configuration: {error}", code="server-config"
+        ) from error
 
 
 def type_name(value: int) -> str:

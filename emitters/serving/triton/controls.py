@@ -67,15 +67,21 @@ def controls_of(
         spec = inputs.get(entry.name)
         if spec is None or entry.name in taken:
             raise UsageError(
-                f"{where} is no input of the model, or a state",
+                f"{where} isn't an input of the model, or is a state",
+                code="server-states",
                 hint=f"Inputs: {', '.join(sorted(set(inputs) - set(taken)))}.",
             )
         if len(entry.control) != 1:
-            raise UsageError(f"{where} has {len(entry.control)} kinds: it is one")
+            raise UsageError(
+                f"{where} has {len(entry.control)} kinds, but needs exactly one",
+                code="server-states",
+            )
         made.append(_control(entry.control[0], spec, where, batched))
     kinds = [control.kind for control in made]
     if len(set(kinds)) < len(kinds):
-        raise UsageError("--sequence-batching: two controls of one kind")
+        raise UsageError(
+            "--sequence-batching: two controls have the same kind", code="server-states"
+        )
     return tuple(made)
 
 
@@ -83,15 +89,22 @@ def _control(message: Any, spec: TensorSpec, where: str, batched: bool) -> Contr
     kind = schema.ModelSequenceBatching.Control.Kind.Name(message.kind)
     if kind == "CONTROL_SEQUENCE_CORRID":
         raise UsageError(
-            f"{where}: correlation ids are the clients', what the source gives for one can't be "
-            "known here; only START, END and READY are filled in"
+            f"{where}: clients choose the correlation ids, so their effect on the source "
+            "isn't known; use START, END and READY only",
+            code="server-states",
         )
     given = [(name, list(getattr(message, name))) for name in _FIELDS if getattr(message, name)]
     if len(given) != 1 or len(given[0][1]) != 2:
-        raise UsageError(f"{where} needs two values, for false and true: {', '.join(_FIELDS)}")
+        raise UsageError(
+            f"{where} needs two values, for false and true: {', '.join(_FIELDS)}",
+            code="server-states",
+        )
     name, values = given[0]
     shape = tuple(spec.shape or ())
     if spec.dtype != _FIELDS[name] or shape[int(batched) :] != (1,):
-        raise UsageError(f"{where}: {name} is one {_FIELDS[name]}, the model's {spec.describe()}")
+        raise UsageError(
+            f"{where}: {name} is one {_FIELDS[name]}, but the model's input is {spec.describe()}",
+            code="server-states",
+        )
     size = (1, 1) if batched else (1,)
     return Control(spec.name, kind, (values[0], values[1]), spec.dtype, size)

@@ -53,13 +53,15 @@ def require_servable(model: Model, request: TritonRequest) -> None:
     """
     if request.instance_kind == "cpu":
         raise UsageError(
-            "--instance-kind cpu: TensorRT runs on GPUs only",
+            "--instance-kind cpu: TensorRT only runs on GPUs",
+            code="option-not-applicable",
             hint="Leave it out, or serve the ONNX file: --to onnx.",
         )
     require_kinds(request, ("KIND_GPU",), "TensorRT runs on GPUs only")
     if engine(request).strip_weights:
         raise UsageError(
-            "--strip-weights: Triton loads a plan as it is, and can't put the weights back",
+            "--strip-weights: Triton loads a plan unchanged, and can't add the weights",
+            code="option-not-applicable",
             hint="Leave it out with --serve triton.",
         )
     bad = [*_bad(model.inputs, "input"), *_bad(model.outputs, "output")]
@@ -104,9 +106,10 @@ class Engine:
         """
         if artifact.target == "tensorrt-rtx":
             raise UsageError(
-                "Triton can't serve plans of TensorRT-RTX: its tensorrt backend loads those of "
-                "TensorRT only",
-                hint="Use --to tensorrt; where no GPU is, the folder builds its engine later.",
+                "Triton can't serve plans of TensorRT-RTX, because its tensorrt backend "
+                "only loads plans of TensorRT",
+                code="server-cannot-serve",
+                hint="Use --to tensorrt. Without a GPU here, the folder builds its engine later.",
             )
         if artifact.target != "tensorrt":
             return None
@@ -222,4 +225,6 @@ class Engine:
         ]
         later += ["no tf32"] if self.options.get("tf32") is False else []
         if later:
-            yield f"{', '.join(later)}: for the engine alone, the accelerator has no such option"
+            yield (
+                f"{', '.join(later)}: only an engine has this option, and the accelerator doesn't"
+            )

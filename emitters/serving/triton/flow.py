@@ -44,8 +44,9 @@ def write_flow(folder: Path, flow: JoinedFlow) -> Packaged:
     path = folder / name
     if path.exists():
         raise UsageError(
-            f"{path.name} is in the way: a part's model has the flow's name",
-            hint="Give the recipe another name: name: NAME.",
+            f"{path.name} is in the way: a part's model has the same name as the flow",
+            code="output-in-the-way",
+            hint="Give the recipe another name (name: NAME).",
         )
     known = {part: _facts(of.packaged) for part, of in flow.parts.items()}
     version = path / str(triton(flow.request).version)
@@ -77,7 +78,10 @@ def _facts(packaged: Packaged) -> dict[str, Any]:
     number = version_numbers(packaged.path)[-1]
     file = packaged.path / str(number) / FILE
     if not file.is_file():
-        raise UsageError(f"{packaged.path.name} takes tensors alone: give --prepare server")
+        raise UsageError(
+            f"{packaged.path.name} only takes tensors: give --prepare server",
+            code="server-cannot-serve",
+        )
     return facts_in(file.parent)
 
 

@@ -81,10 +81,13 @@ class Folder:
         if artifact.target not in (*SERVED, *as_is.BACKENDS):
             raise UsageError(
                 f"Triton can't serve a {artifact.target} artifact",
+                code="server-cannot-serve",
                 hint=f"It serves: {', '.join((*SERVED, *as_is.BACKENDS))}.",
             )
         if request.version < 1:
-            raise UsageError(f"--version {request.version}: versions start at 1")
+            raise UsageError(
+                f"--version {request.version}: versions start at 1", code="option-value"
+            )
         self.litert = artifact.target == litert.TARGET
         if self.litert:
             litert.require_options(request)
@@ -217,7 +220,8 @@ class Folder:
     def _require_onnx(self, option: str) -> None:
         if self.artifact.target != "onnx":
             raise UsageError(
-                f"{option}: of {self.artifact.target} artifacts, that isn't written",
+                f"{option}: Modelyard can't write it for {self.artifact.target} artifacts",
+                code="option-not-applicable",
                 hint="Serve the ONNX file: --to onnx.",
             )
 
@@ -263,7 +267,8 @@ class Folder:
         path = folder / self.name
         if path.exists():
             raise UsageError(
-                f"{path.name} is in the way: the folder to package into holds it already",
+                f"{path.name} is in the way: the package folder already holds it",
+                code="output-in-the-way",
                 hint="Serve one precision at a time, or choose another --name.",
             )
         version = path / str(self.request.version)

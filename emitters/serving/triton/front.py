@@ -88,7 +88,8 @@ class Front:
         path = folder / self.name
         if path.exists():
             raise UsageError(
-                f"{path.name} is in the way: the folder to package into holds it already",
+                f"{path.name} is in the way: the package folder already holds it",
+                code="output-in-the-way",
                 hint="Serve one precision at a time, or choose another --name.",
             )
         _require_types(package)
@@ -174,7 +175,8 @@ def require(request: TritonRequest) -> None:
     for option, given in named.items():
         if given and request.prepare == "server":
             raise UsageError(
-                f"{option} beside --prepare server: what prepares files asks with whole batches",
+                f"{option} can't be used with --prepare server, which sends whole batches",
+                code="option-conflict",
                 hint="Leave one of them out.",
             )
 
@@ -183,6 +185,7 @@ def _require_types(package: Folder) -> None:
     bad = [port.spec.name for port in (*package.inputs, *package.outputs) if port.type == _BF16]
     if bad:
         raise UsageError(
-            f"--prepare server: {', '.join(bad)}: bfloat16, which NumPy doesn't have",
-            hint="Give inputs and outputs another type: --io-dtype float32.",
+            f"--prepare server: {', '.join(bad)} is bfloat16, which NumPy doesn't have",
+            code="option-not-applicable",
+            hint="Change the type of inputs and outputs: --io-dtype float32.",
         )

@@ -37,18 +37,21 @@ def require_options(request: TritonRequest) -> None:
     if request.instance_kind == "gpu":
         raise UsageError(
             "--instance-kind gpu: LiteRT runs on CPUs in a server",
+            code="option-not-applicable",
             hint="Serve the ONNX file or an engine on GPUs: --to onnx, --to tensorrt.",
         )
     require_kinds(request, ("KIND_CPU", "KIND_AUTO"), "LiteRT runs on CPUs in a server")
     if request.sequence or request.states or request.sequence_batching:
         raise UsageError(
-            "--sequence: what runs TFLite files in Triton keeps no states",
+            "--sequence: Triton's runtime for TFLite files keeps no states",
+            code="option-not-applicable",
             hint="Serve the ONNX file: --to onnx.",
         )
     if request.optimization:
         raise UsageError(
-            f"--optimization {request.optimization}: that is the onnxruntime backend's, and a "
-            "TFLite file is run by LiteRT"
+            f"--optimization {request.optimization}: only the onnxruntime backend has it, "
+            "and LiteRT runs a TFLite file",
+            code="option-not-applicable",
         )
 
 

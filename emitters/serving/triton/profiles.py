@@ -51,9 +51,10 @@ def require_batches(profiles: Sequence[Profile], max_batch: int) -> None:
     if gaps:
         taken = ", ".join(f"{low} to {high}" for low, _, high in ranges)
         raise UsageError(
-            f"Triton may build batches of 1 to {max_batch}, and the engine's profiles take {taken}",
+            f"Triton may form batches of 1 to {max_batch}, but the engine's profiles take {taken}",
+            code="shape-range",
             details=[f"no profile takes a batch of {_spans(gaps)}"],
-            hint="Give --shapes whose batches begin at 1 and leave none out, or --max-batch.",
+            hint="Give --shapes with batches from 1 on and without gaps, or give --max-batch.",
         )
 
 

@@ -151,12 +151,18 @@ class Ragged:
         """
         found = list(islice(samples, 2))
         if not found:
-            raise UsageError("--ragged: there is no sample to try it with", hint="Give --samples.")
+            raise UsageError(
+                "--ragged: there is no sample to try the model with",
+                code="server-config",
+                hint="Give --samples.",
+            )
         for item in self.made:
             _require_made(item, found[0])
         size = DEFAULT_MAX_BATCH if request.max_batch is None else request.max_batch
         if size < 2:
-            raise UsageError(f"--ragged joins requests, and the largest batch is {size}")
+            raise UsageError(
+                f"--ragged joins requests, but the largest batch is {size}", code="server-config"
+            )
         for count in sorted({2, size}):
             self._try([found[index % len(found)] for index in range(count)], session)
         return size, f"max_batch_size {size}: the file was run on joined requests, 2 and {size}"
@@ -167,10 +173,13 @@ class Ragged:
             for name, alone in session.run(self.joined([sample])).items():
                 wrong = len(alone) != 1 or len(together[name]) != len(samples)
                 if wrong or moved(alone, together[name][row : row + 1]):
-                    shapes = f"{list(np.shape(together[name]))}, and {list(np.shape(alone))} alone"
+                    shapes = (
+                        f"{list(np.shape(together[name]))}, and {list(np.shape(alone))} by itself"
+                    )
                     raise UsageError(
-                        f"--ragged: of {len(samples)} joined requests {name} has shape {shapes}, "
-                        "or other values: the model doesn't tell the requests apart"
+                        f"--ragged: for {len(samples)} joined requests, {name} has the shape "
+                        f"{shapes} or other values: the model doesn't keep the requests apart",
+                        code="server-config",
                     )
 
 
@@ -178,8 +187,9 @@ def _require_made(item: BatchInput, sample: Sample) -> None:
     wanted, has = item.of([len(sample.feeds[item.source])]), sample.feeds[item.target]
     if not np.array_equal(wanted, has):
         raise UsageError(
-            f"--ragged: the sample {sample.name} has {has.tolist()[:8]} for {item.target}, and "
-            f"{item.kind} of its {item.source} is {wanted.tolist()[:8]}",
+            f"--ragged: the sample {sample.name} has {has.tolist()[:8]} for {item.target}, "
+            f"but {item.kind} of its {item.source} is {wanted.tolist()[:8]}",
+            code="server-config",
             hint="Give samples that are one request each, or another kind.",
         )
 
@@ -203,11 +213,16 @@ def ragged_of(
     made = Ragged(tuple(_named(text, known) for text in request.ragged))
     twice = [name for name in made.targets if [i.target for i in made.made].count(name) > 1]
     if twice or made.targets & made.sources:
-        raise UsageError("--ragged: an input is made twice, or is one that clients send")
+        raise UsageError(
+            "--ragged: two entries make the same input, or an input that clients send",
+            code="server-config",
+        )
     for spec in (*inputs, *outputs):
         first = (spec.shape or (1,))[0]
         if spec.name not in made.sources | made.targets and isinstance(first, int):
-            raise UsageError(f"--ragged: {spec.name} ({spec.describe()}) has no free batch")
+            raise UsageError(
+                f"--ragged: {spec.name} ({spec.describe()}) has no free batch", code="server-config"
+            )
     return made
 
 
@@ -218,22 +233,34 @@ def _named(text: str, known: dict[str, TensorSpec]) -> BatchInput:
         if not text.startswith(f"{name}=") or not colon:
             continue
         if kind not in KINDS:
-            raise UsageError(f"--ragged {text!r}: no kind {kind}", hint=f"{', '.join(KINDS)}.")
+            raise UsageError(
+                f"--ragged {text!r}: there is no kind {kind}",
+                code="server-config",
+                hint=f"{', '.join(KINDS)}.",
+            )
         if target not in known:
             raise UsageError(
                 f"--ragged {text!r}: the model has no input {target}",
-                hint="A ragged batch needs an input that tells its requests apart.",
+                code="server-config",
+                hint="A ragged batch needs an input that keeps its requests apart.",
             )
         _require_row(known[name], "requests are joined to a row, and the model takes")
-        _require_row(known[target], "what the server makes is a row, and the model takes")
+        _require_row(known[target], "the server makes a row, and the model takes")
         if known[target].dtype not in ("int32", "float32"):
-            raise UsageError(f"--ragged: {target} is {known[target].dtype}; int32 or float32")
+            raise UsageError(
+                f"--ragged: {target} is {known[target].dtype}, but has to be int32 or float32",
+                code="server-config",
+            )
         return BatchInput(name, kind, target, known[target].dtype)
     raise UsageError(
-        f"--ragged {text!r}: it is INPUT=KIND:TARGET", hint=f"Inputs: {', '.join(known)}."
+        f"--ragged {text!r}: the form is INPUT=KIND:TARGET",
+        code="server-config",
+        hint=f"Inputs: {', '.join(known)}.",
     )
 
 
 def _require_row(spec: TensorSpec, why: str) -> None:
     if spec.shape is None or len(spec.shape) != 1 or isinstance(spec.shape[0], int):
-        raise UsageError(f"--ragged: {why} {spec.name} as {spec.describe()}, not as [any]")
+        raise UsageError(
+            f"--ragged: {why} {spec.name} as {spec.describe()}, not as [any]", code="server-config"
+        )

@@ -87,7 +87,9 @@ def publish_model(
                 return target / str(number), [*notes, *policy_note(target, number)]
     except OSError as error:
         raise from_os_error(error, f"adding {model.name} to {repository}") from error
-    raise UsageError(f"{target} changes faster than a version can be added to it")
+    raise UsageError(
+        f"{target} changes faster than a version can be added to it", code="repository"
+    )
 
 
 def require_publishable(model: Path, repository: Path) -> None:
@@ -114,8 +116,9 @@ def require_apart(name: str, there: Iterable[str], repository: Path | str) -> No
     for other in there:
         if other != name and other.casefold() == name.casefold():
             raise UsageError(
-                f"{repository} has {other}, which is {name} but for its case: file systems that "
-                "don't tell case apart have room for one",
+                f"{repository} has {other}, which differs from {name} only in upper and "
+                "lower case: some file systems take these as one name",
+                code="repository",
                 hint="Choose another --name.",
             )
 
@@ -125,7 +128,9 @@ def next_version(target: Path) -> int:
     found = [re.match(r"\d+", item.name) for item in target.iterdir()]
     number = max((int(match[0]) for match in found if match), default=0) + 1
     if number > _LARGEST_VERSION:
-        raise UsageError(f"{target} has no version number left: it holds {number - 1}")
+        raise UsageError(
+            f"{target} has no version number left: it holds {number - 1}", code="repository"
+        )
     return number
 
 
@@ -195,6 +200,7 @@ def require_same_interface(model: Path, target: Path, place: str = "") -> list[s
     if not (target / CONFIG_NAME).is_file():
         raise UsageError(
             f"{place} is in the repository, but has no {CONFIG_NAME} to compare with",
+            code="repository",
             hint="Remove the folder, complete it, or choose another --name.",
         )
     ours, theirs = read_config(model / CONFIG_NAME), read_config(target / CONFIG_NAME)
@@ -202,6 +208,7 @@ def require_same_interface(model: Path, target: Path, place: str = "") -> list[s
     if found:
         raise UsageError(
             f"{place} has another interface than the new version of {model.name}",
+            code="repository",
             details=found,
             hint="Publish it under another --name, or change its config.pbtxt first.",
         )

@@ -109,7 +109,8 @@ def choose_name(request: TritonRequest) -> str:
     name = _NAME.sub("_", wanted).strip("._-")
     if not name:
         raise UsageError(
-            f"{wanted!r} is no name for a Triton model",
-            hint="Give one of letters, digits, '_', '.' and '-' with --name.",
+            f"{wanted!r} can't be the name of a Triton model",
+            code="option-value",
+            hint="Give --name with letters, digits, '_', '.' and '-'.",
         )
     return name

@@ -94,7 +94,9 @@ def environment(folder: Path) -> Environment:
         UsageError: What was edited doesn't fit the rest: Triton would end without a word.
     """
     if sys.platform != "linux":
-        raise DependencyError("Triton is started on Linux alone", hint=_HINT)
+        raise DependencyError(
+            "Modelyard only starts Triton on Linux", code="device-missing", hint=_HINT
+        )
     found = dict.fromkeys(map(_started, models_in(folder)))
     more = dict.fromkeys(item for needed, _ in found for item in needed)
     megabytes = _MEGABYTES + sum(size for _, size in found)
@@ -108,23 +110,30 @@ def _started(folder: Path) -> tuple[Sequence[str], int]:
     config = read_config(folder / CONFIG_NAME)
     if problems := beside_problems(folder, config):
         raise UsageError(
-            f"{folder.name}: {CONFIG_NAME} and what lies beside it don't fit",
+            f"{folder.name}: {CONFIG_NAME} and the files beside it don't fit together",
+            code="server-config",
             details=problems,
             hint="Undo what was edited, or convert the model again with other options.",
         )
     if is_engine(config):
         raise DependencyError(
-            f"{folder.name} holds an engine of TensorRT, and the server started here has no GPU",
+            f"{folder.name} holds an engine of TensorRT, but the server that Modelyard "
+            "starts here has no GPU",
+            code="device-missing",
             hint=_HINT,
         )
     if any(kind_of(group) == "KIND_GPU" for group in config.instance_group):
         raise DependencyError(
-            f"{folder.name} has instances on GPUs, and the server started here has none",
+            f"{folder.name} has instances on GPUs, but the server that Modelyard starts here "
+            "has no GPU",
+            code="device-missing",
             hint=_HINT,
         )
     if config.backend == "tensorflow":
         raise DependencyError(
-            f"{folder.name} holds a SavedModel, and the server started here has no TensorFlow",
+            f"{folder.name} holds a SavedModel, but the server that Modelyard starts here "
+            "has no TensorFlow",
+            code="device-missing",
             hint=_HINT,
         )
     if called_by(config):

@@ -41,6 +41,7 @@ def parse(option: str, text: str, message: _Read) -> _Read:
         kind = message.DESCRIPTOR.name
         raise UsageError(
             f"{option} {text!r} isn't the text of Triton's {kind}: {error}",
+            code="server-config",
             hint=f"Its fields: {', '.join(field.name for field in message.DESCRIPTOR.fields)}.",
         ) from error
 
@@ -52,11 +53,14 @@ def groups_of(request: TritonRequest) -> list[Any]:
         UsageError: One is no such message, contradicts itself, or both ways are used.
     """
     if request.instances < 1:
-        raise UsageError(f"--instances {request.instances}: there must be at least one")
+        raise UsageError(
+            f"--instances {request.instances}: there must be at least one", code="option-value"
+        )
     kind = request.instance_kind or DEFAULT_KIND
     if kind not in KINDS:
         raise UsageError(
             f"--instance-kind {request.instance_kind!r} isn't known",
+            code="unknown-name",
             hint=f"There are: {', '.join(KINDS)}.",
         )
     if not request.instance_groups:
@@ -64,8 +68,9 @@ def groups_of(request: TritonRequest) -> list[Any]:
         return [schema.ModelInstanceGroup(count=request.instances, kind=number)]
     if request.instances != 1 or request.instance_kind:
         raise UsageError(
-            "--instance-group beside --instances or --instance-kind: a group says both itself",
-            hint="'kind: KIND_GPU count: 2 gpus: [0, 1]' is such a group.",
+            "--instance-group can't be used with --instances or --instance-kind: a group sets both",
+            code="option-conflict",
+            hint="An example of a group: 'kind: KIND_GPU count: 2 gpus: [0, 1]'",
         )
     return [_group(text) for text in request.instance_groups]
 
@@ -81,7 +86,7 @@ def _group(text: str) -> Any:
     elif group.profile:
         problem = "an engine's profiles are named by themselves"
     if problem:
-        raise UsageError(f"--instance-group {text!r}: {problem}")
+        raise UsageError(f"--instance-group {text!r}: {problem}", code="server-config")
     return group
 
 
@@ -103,7 +108,7 @@ def require_kinds(request: TritonRequest, kinds: tuple[str, ...], why: str) -> N
     """
     for text in request.instance_groups:
         if kind_of(_group(text)) not in kinds:
-            raise UsageError(f"--instance-group {text!r}: {why}")
+            raise UsageError(f"--instance-group {text!r}: {why}", code="server-config")
 
 
 def fill_batching(config: Any, max_batch: int, request: TritonRequest) -> None:
@@ -122,12 +127,15 @@ def fill_batching(config: Any, max_batch: int, request: TritonRequest) -> None:
     wrong = [size for size in sizes if not 1 <= size <= max_batch]
     if wrong:
         raise UsageError(
-            f"--preferred-batch {','.join(map(str, wrong))} is not within 1 and the largest "
+            f"--preferred-batch {','.join(map(str, wrong))} isn't between 1 and the largest "
             f"batch, {max_batch}",
+            code="server-config",
             hint="Raise --max-batch, or leave the size out.",
         )
     if request.queue_delay < 0:
-        raise UsageError(f"--queue-delay {request.queue_delay}: it can't be negative")
+        raise UsageError(
+            f"--queue-delay {request.queue_delay}: it can't be negative", code="option-value"
+        )
     batching = schema.ModelDynamicBatching()
     _fill_queues(batching, request)
     if not request.dynamic_batching:
@@ -135,8 +143,9 @@ def fill_batching(config: Any, max_batch: int, request: TritonRequest) -> None:
     if max_batch < 2:
         if batching.ByteSize():
             raise UsageError(
-                "--priority-levels and --queue-policy are the dynamic batcher's, and the largest "
-                f"batch is {max_batch}",
+                "--priority-levels and --queue-policy belong to the dynamic batcher, and "
+                f"the largest batch is {max_batch}",
+                code="server-config",
                 hint="Leave them out, or serve a model that takes batches.",
             )
         return
@@ -157,7 +166,8 @@ def _fill_queues(batching: Any, request: TritonRequest) -> None:
         else:
             raise UsageError(
                 f"--queue-policy {text!r}: there is no level {head}",
-                hint=f"--priority-levels says how many there are; it is {levels or 'not given'}.",
+                code="server-config",
+                hint=f"--priority-levels sets the number of levels; it is {levels or 'not given'}.",
             )
 
 
@@ -174,7 +184,8 @@ def _levels(text: str | None) -> tuple[int, int]:
     if not (count.isdecimal() and default.isdecimal() and 1 <= int(default) <= int(count)):
         raise UsageError(
             f"--priority-levels {text!r} isn't understood",
-            hint="It is how many levels there are, and after a colon the usual one: 3, or 3:2.",
+            code="option-value",
+            hint="Give the number of levels and, after a colon, the default level: 3, or 3:2.",
         )
     return int(count), int(default)
 
@@ -184,7 +195,7 @@ def notes(config: Any) -> Iterator[str]:
     policies = {group.host_policy for group in config.instance_group} - {""}
     for name in sorted(policies):
         yield (
-            f"host policy {name}: the server's --host-policy={name},numa-node=N says what it is; "
+            f"host policy {name}: the server's --host-policy={name},numa-node=N defines it; "
             "without that it changes nothing"
         )
     if is_limited(config):

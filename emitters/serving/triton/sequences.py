@@ -148,7 +148,9 @@ def require(model: Model, request: TritonRequest) -> None:
     ]
     for given, why in odd:
         if given:
-            raise UsageError(f"{why}; leave it out, or leave --sequence out")
+            raise UsageError(
+                f"{why}; leave it out, or leave --sequence out", code="option-conflict"
+            )
 
 
 def pairs_of(model: Model, request: TritonRequest) -> list[StatePair]:
@@ -163,6 +165,7 @@ def pairs_of(model: Model, request: TritonRequest) -> list[StatePair]:
     if not pairs:
         raise UsageError(
             "--sequence: the source recorded no states",
+            code="server-states",
             hint="Name each state's input and output: --state state=stateN.",
         )
     inputs, outputs = (
@@ -171,18 +174,25 @@ def pairs_of(model: Model, request: TritonRequest) -> list[StatePair]:
     for pair in pairs:
         if pair.input not in inputs or pair.output not in outputs:
             raise UsageError(
-                f"the state {pair.input} isn't among the model's inputs and outputs any more",
-                hint="Name what there is by --state.",
+                f"the state {pair.input} is no longer among the model's inputs and outputs",
+                code="server-states",
+                hint="Name the states that exist with --state.",
             )
         _require_alike(inputs[pair.input], outputs[pair.output])
     for names in ([pair.input for pair in pairs], [pair.output for pair in pairs]):
         twice = [name for name in names if names.count(name) > 1]
         if twice:
-            raise UsageError(f"--state: {twice[0]} is named twice")
+            raise UsageError(f"--state: {twice[0]} is named twice", code="server-states")
     if len(pairs) == len(inputs):
-        raise UsageError("--state: nothing is left for clients to send, all inputs are states")
+        raise UsageError(
+            "--state: all inputs are states, so clients have nothing to send",
+            code="server-states",
+        )
     if len(pairs) == len(outputs):
-        raise UsageError("--state: nothing is left for clients to get, all outputs are states")
+        raise UsageError(
+            "--state: all outputs are states, so clients would get nothing",
+            code="server-states",
+        )
     return _in_order(pairs)
 
 
@@ -193,9 +203,11 @@ def _in_order(pairs: Sequence[StatePair]) -> list[StatePair]:
     if wrong:
         taken = sorts[made.index(wrong[0])]
         raise UsageError(
-            f"Triton would give {wrong[0].input} what {taken} was, and not {wrong[0].output}: it "
-            "takes states' inputs and outputs for each other in the order of their names",
-            hint="Name the outputs so that they sort as the inputs do: --output.",
+            f"Triton would give {wrong[0].input} the value of {taken} in place of "
+            f"{wrong[0].output}, because it pairs the states' inputs and outputs in the "
+            "order of their names",
+            code="server-states",
+            hint="Rename the outputs so that they sort like the inputs: --output.",
         )
     return made
 
@@ -211,7 +223,8 @@ def _named(text: str, model: Model, recorded: Iterable[StatePair]) -> StatePair:
                 return known[0]
             return StatePair(name, after, 0)
     raise UsageError(
-        f"--state {text!r}: it is INPUT=OUTPUT, names of the model's",
+        f"--state {text!r}: the form is INPUT=OUTPUT, with names of the model",
+        code="server-states",
         hint=f"Inputs: {', '.join(spec.name for spec in model.inputs)}. "
         f"Outputs: {', '.join(sorted(outputs))}.",
     )
@@ -221,15 +234,23 @@ def _require_alike(before: TensorSpec, after: TensorSpec) -> None:
     """Refuses a pair of which an output can't be the next request's input."""
     where = f"the state {before.name}={after.name}: "
     if before.dtype != after.dtype:
-        raise UsageError(f"{where}the input is {before.dtype}, the output {after.dtype}")
+        raise UsageError(
+            f"{where}the input is {before.dtype}, the output {after.dtype}", code="server-states"
+        )
     if TYPES.get(before.dtype) not in ITEM_SIZES:
-        raise UsageError(f"{where}Triton keeps no state of {before.dtype}")
+        raise UsageError(f"{where}Triton keeps no state of {before.dtype}", code="server-states")
     one, other = before.shape, after.shape
     if one is None or other is None or len(one) != len(other):
-        raise UsageError(f"{where}the input is {before.describe()}, the output {after.describe()}")
+        raise UsageError(
+            f"{where}the input is {before.describe()}, the output {after.describe()}",
+            code="server-states",
+        )
     fixed = [pair for pair in zip(one, other, strict=True) if all(isinstance(d, int) for d in pair)]
     if any(a != b for a, b in fixed):
-        raise UsageError(f"{where}the input is {before.describe()}, the output {after.describe()}")
+        raise UsageError(
+            f"{where}the input is {before.describe()}, the output {after.describe()}",
+            code="server-states",
+        )
 
 
 def _batching(request: TritonRequest) -> Any:
@@ -241,13 +262,20 @@ def _batching(request: TritonRequest) -> Any:
     text = request.sequence_batching or ""
     batching = parse("--sequence-batching", text, schema.ModelSequenceBatching())
     if batching.state:
-        raise UsageError("--sequence-batching: states are named by --state", hint="--state IN=OUT")
+        raise UsageError(
+            "--sequence-batching: name states with --state",
+            code="server-states",
+            hint="--state IN=OUT",
+        )
     if not batching.WhichOneof("strategy_choice"):
         batching.oldest.max_candidate_sequences = CANDIDATES
         batching.oldest.max_queue_delay_microseconds = request.queue_delay
     batching.max_sequence_idle_microseconds = batching.max_sequence_idle_microseconds or IDLE
     if not 0 <= batching.direct.minimum_slot_utilization <= 1:
-        raise UsageError("--sequence-batching: minimum_slot_utilization is within 0 and 1")
+        raise UsageError(
+            "--sequence-batching: minimum_slot_utilization has to be between 0 and 1",
+            code="server-states",
+        )
     return batching
 
 
@@ -277,7 +305,9 @@ def sequences_of(
     largest = max(batching.oldest.preferred_batch_size, default=0)
     if largest > max_batch:
         raise UsageError(
-            f"--sequence-batching: a preferred batch of {largest} is above the largest, {max_batch}"
+            f"--sequence-batching: the preferred batch {largest} is above the largest batch, "
+            f"{max_batch}",
+            code="server-states",
         )
     sample = next(iter(samples), None)
     states = []
@@ -297,7 +327,8 @@ def _dims(before: TensorSpec, batched: bool) -> tuple[int, ...]:
     dims = tuple(dim if isinstance(dim, int) else -1 for dim in shape)
     if not dims:
         raise UsageError(
-            f"the state {before.name} has no dimensions, and Triton has no such tensors",
+            f"the state {before.name} has no dimensions, which Triton doesn't allow",
+            code="server-states",
             hint="Give it a dimension of 1.",
         )
     return dims
@@ -310,20 +341,24 @@ def _first(pair: StatePair, spec: TensorSpec, feeds: Mapping[str, Array]) -> Arr
     whole = [dim if isinstance(dim, int) else size for dim, size in zip(shape, sizes, strict=True)]
     if 0 in whole:
         raise UsageError(
-            f"the state {spec.name} starts with no elements ({whole}), Triton's have some"
+            f"the state {spec.name} starts without elements ({whole}), which Triton doesn't allow",
+            code="server-states",
         )
     if pair.initial is None:
         raise UsageError(
-            f"the state {spec.name}: what it starts at isn't known",
-            hint=f"--state {pair.input}={pair.output} lets it start at zeros."
-            " Is that right, it is for the source to say.",
+            f"the state {spec.name}: its first value isn't known",
+            code="server-states",
+            hint=f"--state {pair.input}={pair.output} starts it at zeros. Only the model's "
+            "authors know whether that is right.",
         )
     values: Array = np.asarray(pair.initial, dtype_from_name(spec.dtype).numpy())
     try:
         return np.broadcast_to(values, whole)
     except ValueError as error:
         raise UsageError(
-            f"the state {spec.name} starts at values of shape {list(values.shape)}, and is {whole}"
+            f"the state {spec.name} starts with values of shape {list(values.shape)}, but "
+            f"its shape is {whole}",
+            code="server-states",
         ) from error
 
 

@@ -104,4 +104,7 @@ def _opened(model: Path, version: Path) -> str:
             return name
         if (version / name / "saved_model.pb").is_file():
             return f"{name}/saved_model.pb"
-    raise UsageError(f"{version} holds none of the files that Triton opens: {', '.join(_OPENED)}")
+    raise UsageError(
+        f"{version} holds none of the files that Triton opens: {', '.join(_OPENED)}",
+        code="repository",
+    )

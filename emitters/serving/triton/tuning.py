@@ -48,13 +48,16 @@ def knobs(folder: Path) -> Sequence[Knob]:
         return [*knobs(behind), *(replace(knob, of_files=True) for knob in own)]
     if any((folder / str(number) / LOCK_NAME).is_file() for number in version_numbers(folder)):
         raise UsageError(
-            f"{folder.name} holds no engine yet: the script that builds it writes its settings",
-            hint="Build it first; its README says how.",
+            f"{folder.name} holds no engine yet, and the script that builds the engine "
+            "writes the settings",
+            code="package-incomplete",
+            hint="Build it first. Its README says how.",
         )
     if config.response_cache.enable:
         raise UsageError(
-            f"{folder.name} answers from a cache what it was asked before: that would be measured",
-            hint="Take response_cache out of its config.pbtxt while you tune it.",
+            f"{folder.name} has a response cache, so tune would measure the cache",
+            code="option-not-applicable",
+            hint="Remove response_cache from its config.pbtxt while you tune it.",
         )
     found = [_instances(INSTANCES, config)] if _one_group(config) else []
     found += [*_batching(config)]
@@ -78,7 +81,8 @@ def _parameter(config: Any, name: str) -> int:
 def _require_no_flow(folder: Path) -> None:
     if any((folder / str(number) / FLOW).is_file() for number in version_numbers(folder)):
         raise UsageError(
-            f"{folder.name} is a flow of several models: they are tuned one by one",
+            f"{folder.name} is a flow of several models, and tune takes one model at a time",
+            code="choose-one",
             hint=f"Name one: {', '.join(path.name for path in calls(folder))}.",
         )
 

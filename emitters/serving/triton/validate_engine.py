@@ -42,7 +42,7 @@ def group_problems(config: Any) -> Iterator[str]:
             yield f"instances of {kind}: an engine needs KIND_GPU"
         odd = [name for name in group.profile if not name.isdecimal()]
         if odd:
-            yield f"profile {odd[0]!r} is no number"
+            yield f"profile {odd[0]!r} isn't a number"
 
 
 def plan_problems(version: Path, config: Any) -> Iterator[str]:
@@ -90,7 +90,7 @@ def _config_problems(later: Path, now: Path) -> Iterator[str]:
         return
     yield from (f"{later.name}: {text}" for text in group_problems(engine))
     if not is_engine(engine) or engine.name != served.name:
-        yield f"{later.name} is no configuration of {served.name}'s engine"
+        yield f"{later.name} isn't a configuration of {served.name}'s engine"
     if engine.max_batch_size != served.max_batch_size:
         yield f"{later.name}: max_batch_size {engine.max_batch_size}, now {served.max_batch_size}"
     for kind in ("input", "output"):

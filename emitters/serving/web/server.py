@@ -87,7 +87,7 @@ const model = await Model.load({ progress: (share) => console.log(share) });
 const { answer, times } = await model.ask(file);
 ```"""
 
-_TLS = """Browsers give threads, WebGPU and service workers to pages that come by HTTPS or from the
+_TLS = """Browsers allow threads, WebGPU and service workers on pages that come by HTTPS or from the
 same machine. For phones and other machines, put the folder behind a server with HTTPS, or try
 `modelyard serve . --host 0.0.0.0 --tls CERT KEY`."""
 
@@ -96,7 +96,7 @@ _FILES = [
     ("model.js", "the model for pages of your own"),
     ("prepare.js", "how files become inputs, with `sounds.js`"),
     ("answers.js", "what outputs mean, with `along.js`"),
-    (STAGES, "what these two do"),
+    (STAGES, "the declaration of both"),
     (f"{FILES}/", "the runtime"),
     ("sw.js", "the service worker"),
     (SCRIPT, "a server for the folder"),
@@ -157,7 +157,8 @@ class WebServer(Server, spec=SPECS["web"]):
         path = folder / name
         if path.exists():
             raise UsageError(
-                f"{path.name} is in the way: the folder to package into holds it already",
+                f"{path.name} is in the way: the package folder already holds it",
+                code="output-in-the-way",
                 hint="Serve one precision at a time, or choose another --name.",
             )
         notes += [f"the page runs {runtime.title}, in WASM; WebGPU has not been run"]
@@ -256,8 +257,9 @@ def _require_one_file(artifact: Artifact) -> None:
     size = artifact.path.stat().st_size
     if len(artifact.files) > 1 or size > LARGEST:
         raise ModelError(
-            f"a browser takes a model in one file of at most {LARGEST:,} bytes, "
-            f"and {artifact.path.name} has {max(len(artifact.files), 1)} and {size:,} bytes",
+            f"a browser takes a model in one file of at most {LARGEST:,} bytes, but "
+            f"{artifact.path.name} has {max(len(artifact.files), 1)} files and {size:,} bytes",
+            code="model-too-large",
             hint="A lower precision is smaller; --external-data makes several files.",
         )
 

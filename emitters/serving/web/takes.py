@@ -46,7 +46,7 @@ def require_ports(specs: Sequence[TensorSpec], runtime: Runtime, known: Collecti
     if not runtime.free_sizes:
         free = {spec.name: _free(spec, known) for spec in specs}
         bad += [
-            Unsupported(name, f"the size {size}", f"{runtime.title} takes no free sizes", _FIXED)
+            Unsupported(name, f"the size {size}", f"{runtime.title} can't have free sizes", _FIXED)
             for name, sizes in free.items()
             for size in sizes
         ]
@@ -62,7 +62,9 @@ def require_one_row(inputs: Sequence[TensorSpec], declared: Declaration) -> None
     """Raises UnsupportedError for pictures' inputs of a fixed batch: a page has one file."""
     pictures = {item.input for item in declared.prepare if item.kind == "picture"}
     bad = [
-        Unsupported(spec.name, f"a batch of {spec.shape[0]}", "a page has one picture", "--batch 1")
+        Unsupported(
+            spec.name, f"a batch of {spec.shape[0]}", "a page takes one picture", "--batch 1"
+        )
         for spec in inputs
         if spec.name in pictures and spec.shape and len(spec.shape) == 4
         if isinstance(spec.shape[0], int) and spec.shape[0] > 1

@@ -33,9 +33,9 @@ def import_library(name: str) -> Any:
         raise Stopped(
             DEPENDENCY,
             f"the Python package {name} can't be used: {error}",
-            hint="Run this where TensorRT is: in the container nvcr.io/nvidia/tensorrt:YY.MM-py3 "
-            "of the same YY.MM as the server, or after pip install tensorrt==VERSION with the "
-            "server's version.",
+            hint="Run this where TensorRT is: in the container "
+            "nvcr.io/nvidia/tensorrt:YY.MM-py3 with the server's YY.MM, or after pip "
+            "install tensorrt==VERSION with the server's version.",
         ) from None
 
 

@@ -120,7 +120,11 @@ def _require_usage(options: argparse.Namespace, folder: Path, lock: Mapping[str,
         if any((place / CONFIG).is_file() for place in (target, target.parent)):
             raise Stopped(USAGE, f"{target} is a Triton folder, and Triton can't load RTX plans")
     if options.compute_capability and options.library != RTX:
-        raise Stopped(USAGE, "--compute-capability is TensorRT-RTX's: TensorRT builds for its GPU")
+        raise Stopped(
+            USAGE,
+            "--compute-capability only works with TensorRT-RTX: TensorRT "
+            "builds for the GPU of this machine",
+        )
 
 
 def _find_plugins(given: Sequence[Path], lock: Mapping[str, Any]) -> list[Path]:
@@ -129,7 +133,7 @@ def _find_plugins(given: Sequence[Path], lock: Mapping[str, Any]) -> list[Path]:
     strange = [str(path) for path in given if not path.is_file()]
     strange += [str(path) for digest, path in found.items() if digest not in wanted]
     if strange:
-        raise Stopped(USAGE, "these are no plugin libraries of the lock", strange)
+        raise Stopped(USAGE, "these aren't the plugin libraries of the lock", strange)
     missing = [name for digest, name in wanted.items() if digest not in found]
     if missing:
         raise Stopped(USAGE, "the engine needs plugin libraries; give each with --plugin", missing)

@@ -81,7 +81,7 @@ class Cuda:
             self._library.cuMemGetInfo_v2(ctypes.byref(left), ctypes.byref(total))
             room = f"{left.value >> 20} of {total.value >> 20} MiB are free"
             raise Stopped(
-                MACHINE, f"the GPU's memory is spent: {name} gave CUresult {status}; {room}"
+                MACHINE, f"the GPU's memory is full: {name} gave CUresult {status}; {room}"
             )
         if status:
             raise Stopped(MACHINE, f"the GPU failed: {name} gave CUresult {status}")

@@ -191,7 +191,7 @@ def verify(engine: Any, folder: Path, lock: Mapping[str, Any]) -> list[str]:
 
 def _judge(tallies: Mapping[tuple[int, str], Tally], lock: Mapping[str, Any]) -> list[str]:
     if not tallies:
-        raise Stopped(GATE, "no locked sample fits any profile: nothing could be compared")
+        raise Stopped(GATE, "no locked sample fits a profile, so nothing could be compared")
     missed = [
         f"profile {profile}, {text}"
         for (profile, _), tally in tallies.items()
@@ -237,7 +237,7 @@ def _compare(
     shape, data = found
     wanted = [count * item["shape"][0], *item["shape"][1:]] if item["shape"] else []
     if list(shape) != wanted:
-        raise Stopped(GATE, f"{tally.name} has shape {list(shape)}, and not {wanted}")
+        raise Stopped(GATE, f"{tally.name} has the shape {list(shape)}, not {wanted}")
     size = len(expected)
     parts = [data[index * size : (index + 1) * size] for index in range(count if wanted else 1)]
     for part in dict.fromkeys(parts):

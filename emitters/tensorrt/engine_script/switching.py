@@ -68,7 +68,7 @@ def require_folder(version: Path, lock: Mapping[str, Any], *, replace: bool) -> 
     if not lock.get("triton") or not (version / ENGINE_CONFIG).is_file():
         raise Stopped(
             USAGE,
-            f"{version} is no version of a Triton model that was packaged for an engine",
+            f"{version} isn't a version of a Triton model that was packaged for an engine",
             hint="Use --build-only FILE to build the engine alone.",
         )
     if not (model / CONFIG).is_file():
@@ -78,8 +78,9 @@ def require_folder(version: Path, lock: Mapping[str, Any], *, replace: bool) -> 
     if found not in known and not replace:
         raise Stopped(
             USAGE,
-            f"{CONFIG} is not the one that was packaged: what was changed in it would be lost",
-            hint=f"Change {version.name}/{ENGINE_CONFIG} likewise, and add --replace-config.",
+            f"{CONFIG} was changed since it was packaged, and the change would be lost",
+            hint=f"Make the same change in {version.name}/{ENGINE_CONFIG}, and add "
+            "--replace-config.",
         )
     _require_versions(version, lock["triton"]["version_policy"])
 
@@ -91,7 +92,7 @@ def _require_versions(version: Path, policy: Mapping[str, Any]) -> None:
     if "specific" in policy:
         served = [number for number in numbers if number in policy["specific"]]
     if int(version.name) not in served:
-        raise Stopped(USAGE, f"version {version.name} isn't among those that are served: {served}")
+        raise Stopped(USAGE, f"version {version.name} isn't among the served versions: {served}")
     lacking = [
         str(number)
         for number in served
@@ -100,7 +101,7 @@ def _require_versions(version: Path, policy: Mapping[str, Any]) -> None:
     if lacking:
         raise Stopped(
             USAGE,
-            f"version {', '.join(lacking)} is served as well, and has no {PLAN}",
+            f"version {', '.join(lacking)} is served as well, but has no {PLAN}",
             hint="Build its engine first (--build-only), or serve the newest version only.",
         )
 

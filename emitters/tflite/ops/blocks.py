@@ -59,7 +59,7 @@ def _reordered(context: Context, x: Tensor, size: int) -> Tensor:
     """The channels of [C, rows, columns] as [rows, columns, C]."""
     depth = x.shape[-1]
     if not isinstance(depth, int):
-        raise Refused("a DepthToSpace whose channels aren't known")
+        raise Refused("a DepthToSpace with an unknown number of channels")
     order = np.arange(depth, dtype=np.int32).reshape(-1, size * size).T.ravel()
     return context.emit(
         "GATHER",

@@ -24,7 +24,7 @@ from emitters.tflite.graph import DataType, Shape, Tensor
 from emitters.tflite.registry import lowers
 from emitters.tflite.subgraphs import Body, branches, loop
 
-_TENSORS = "TFLite has tensors alone, no sequences and optionals"
+_TENSORS = "TFLite only has tensors, no sequences and optionals"
 
 
 @lowers("If")

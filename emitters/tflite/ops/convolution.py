@@ -83,7 +83,8 @@ def conv(context: Context, node: onnx_ir.Node) -> None:
 def not_rewritten(context: Context, node: onnx_ir.Node) -> None:
     """What ``decompose_convolution`` left as it was."""
     raise Refused(
-        f"a {node.op_type} with computed scales, zero points or weights, or too large sums",
+        f"a {node.op_type} with computed scales, zero points or weights, or with sums that "
+        "are too large",
         "make them constants, or use a Conv between DequantizeLinear and QuantizeLinear",
     )
 

@@ -35,7 +35,7 @@ def non_max_suppression(context: Context, node: onnx_ir.Node) -> None:
     boxes, scores = (context.tensor(value) for value in node.inputs[:2])
     batch, classes, count = scores.shape
     if isinstance(count, int) and count >= _MOST:
-        raise Refused(f"a NonMaxSuppression of {count} boxes: float32 counts to {_MOST}")
+        raise Refused(f"a NonMaxSuppression of {count} boxes: float32 counts up to {_MOST}")
     name = f"{node.outputs[0].name}?0"
     most = _most(context, node, count)
     if most is None or scores.size == 0:

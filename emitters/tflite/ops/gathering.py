@@ -125,7 +125,7 @@ def gather_nd(context: Context, node: onnx_ir.Node) -> None:
     x, indices = context.tensor(node.inputs[0]), context.tensor(node.inputs[1])
     depth = indices.shape[-1]
     if not isinstance(depth, int):
-        raise Refused("a GatherND of indices whose length isn't known")
+        raise Refused("a GatherND with indices of unknown length")
     if x.dtype not in _GATHERED:
         raise Refused(f"GATHER_ND doesn't take {x.dtype.name.lower()}")
     shape = (*indices.shape[:-1], *x.shape[depth:])

@@ -55,7 +55,7 @@ def non_zero(context: Context, node: onnx_ir.Node) -> None:
     """WHERE, which has a row for each element where ONNX has a column."""
     x = context.tensor(node.inputs[0])
     if x.rank == 0:
-        raise Refused("a NonZero of a number of no axes")
+        raise Refused("a NonZero of a tensor without axes")
     if x.dtype != DataType.BOOL:
         x = kernels.compare(context, "NOT_EQUAL", x, build.scalar(context, 0, x))
     shape = (f"{node.outputs[0].name}?1", x.rank)

@@ -115,7 +115,7 @@ def over_space(context: Context, x: Tensor, window: Window, pool: _Pool) -> Tens
     if spatial == 2:
         return pool(context, x, window)
     if spatial != 3:
-        raise Refused(f"a pooling of {spatial} spatial axes: there are lowerings of up to three")
+        raise Refused(f"a pooling of {spatial} spatial axes: Modelyard lowers up to three")
     n, d, h, w, c = x.shape
     inner, first = window.of(slice(1, 3)), window.of(slice(0, 1)).lifted(behind=True)
     if not _is_idle(inner):

@@ -98,7 +98,7 @@ def _settings(context: Context, node: onnx_ir.Node, x: Tensor) -> tuple[Tensor, 
         axis = (attribute_int(node, "axis", 1) or 0) % max(x.rank, 1)
         size = scale.shape[0]
         if not isinstance(size, int):
-            raise Refused("scales of which it isn't known how many", "make them constants")
+            raise Refused("an unknown number of scales", "make them constants")
         shape = tuple(size if place == axis else 1 for place in range(x.rank))
     made = build.reshape(context, build.cast(context, scale, DataType.FLOAT), shape)
     if zero is None:

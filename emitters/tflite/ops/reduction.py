@@ -75,7 +75,7 @@ def _of_nothing(context: Context, op: str, x: Tensor, axes: Sequence[int], keep:
     shape = without(x.shape, axes, keep)
     sizes = [dim for dim in shape if isinstance(dim, int)]
     if len(sizes) != len(shape):
-        raise Refused("a reduction over an axis of no elements beside free dimensions")
+        raise Refused("a reduction over an axis without elements, beside free dimensions")
     dtype = x.dtype.numpy()
     low, high = -np.inf, np.inf
     if dtype.kind in "iu":

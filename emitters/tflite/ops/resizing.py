@@ -156,7 +156,7 @@ def same_places(rule: Rule, native: Native, along: Along) -> bool:
 def resize(context: Context, node: onnx_ir.Node) -> None:
     x, quant, found = context.tensor(node.inputs[0]), node.outputs[0].meta.get(QUANT), _native(node)
     if found is None:
-        raise Refused("a Resize that samples elsewhere than TFLite's operators")
+        raise Refused("a Resize that samples at other places than TFLite's operators")
     native, asked, axes = found
     shape, pieces = list(x.shape), []
     by_axis = {axis.axis - 1: axis for axis in axes}

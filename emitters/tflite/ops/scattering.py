@@ -42,7 +42,7 @@ def scatter_nd(context: Context, node: onnx_ir.Node) -> None:
     data, indices, updates = context.tensors(node)
     depth = indices.shape[-1]
     if not isinstance(depth, int):
-        raise Refused("a ScatterND of indices whose length isn't known")
+        raise Refused("a ScatterND with indices of unknown length")
     indices = limited_vectors(context, indices, data, depth)
     count = _count(indices, node)
     rows = build.reshape(context, indices, (count, depth))

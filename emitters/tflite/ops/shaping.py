@@ -66,7 +66,7 @@ def _zeros_copied(context: Context, x: Tensor, target: Tensor) -> Tensor:
     """A target whose zeros, which TFLite takes as they are, are the sizes of ``x`` there."""
     count = target.shape[0]
     if not isinstance(count, int):
-        raise Refused("a Reshape to a shape of a computed rank")
+        raise Refused("a Reshape to a shape with a computed number of axes")
     own = context.emit("SHAPE", [x], (x.rank,), DataType.INT32, options={"outType": 2})
     if count > x.rank:  # where x has no axis, ONNX has no zero
         none = context.integers([0] * (count - x.rank))

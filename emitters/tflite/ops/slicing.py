@@ -140,7 +140,7 @@ def _by_gather(
     for axis, first, last, stride in zip(axes, starts.ravel(), ends.ravel(), steps, strict=True):
         size = x.shape[axis]
         if not isinstance(size, int):
-            raise Refused("a Slice of more than five axes along a free one", "fix it (--input)")
+            raise Refused("a Slice of more than five axes along a free axis", "fix it (--input)")
         places = range(size)[slice(*_clamped(size, int(first), int(last), stride))]
         if list(places) == list(range(size)):
             continue
@@ -184,7 +184,7 @@ def _computed_limits(
     starts, ends = (_as_limits(context, context.tensor(value)) for value in node.inputs[1:3])
     count = starts.shape[0]
     if not isinstance(count, int):
-        raise Refused("a Slice along axes whose number isn't known")
+        raise Refused("a Slice along an unknown number of axes")
     axes, steps = _axes(context, node, x, count), _steps(context, node, count)
     step = [1] * x.rank
     for axis, stride in zip(axes, steps, strict=True):

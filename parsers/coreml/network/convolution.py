@@ -53,7 +53,7 @@ def convolution(net: Network, at: Layer) -> onnx_ir.Value:
     found = net.op("conv_transpose", x=x, weight=weight, **given)
     wanted = [int(size) for size in how.outputShape]
     if wanted and wanted != [net.size(found, axis) for axis in (2, 3)]:
-        raise Refusal("its outputShape isn't what its padding makes")
+        raise Refusal("its outputShape doesn't follow from its padding")
     return found
 
 
@@ -63,7 +63,9 @@ def convolution3d(net: Network, at: Layer) -> onnx_ir.Value:
     how, x = at.parameters, at.inputs[0]
     net.need_rank(x, 5)
     if how.isDeconvolution:
-        raise Refusal("a deconvolution of three axes: how its weights lie isn't documented clearly")
+        raise Refusal(
+            "a deconvolution of three axes: the layout of its weights isn't documented clearly"
+        )
     kernel = [how.kernelDepth, how.kernelHeight, how.kernelWidth]
     groups = int(how.nGroups) or 1
     shape = [how.outputChannels, how.inputChannels // groups, *kernel]

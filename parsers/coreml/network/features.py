@@ -34,7 +34,7 @@ def read_input(net: Network, feature: Any) -> onnx_ir.Value:
         array = feature.type.multiArrayType
         shape = _array(feature.name, array)
         if net.legacy and len(shape) not in (1, 3):
-            raise Refusal(f"an input of {len(shape)} sizes, where 1 or 3 can be")
+            raise Refusal(f"an input of {len(shape)} sizes: only 1 or 3 are possible")
         shape = [1, *shape] if net.legacy else shape
         dtype = DataType.INT32 if array.dataType == _INT32 else DataType.FLOAT
     else:
@@ -94,7 +94,7 @@ def preprocess(net: Network, steps: Sequence[Any], told: Any) -> None:
     for step in steps:
         name = step.featureName or next(iter(images), "")
         if name not in images:
-            raise Refusal(f"preprocessing of {name or 'nothing'}, which is no image")
+            raise Refusal(f"preprocessing of {name or 'nothing'}, which isn't an image")
         net.reader.op = f"{name}_preprocessed"
         x = net.values[name]
         if step.WhichOneof("preprocessor") == "meanImage":

@@ -44,14 +44,16 @@ def import_network(opened: Opened) -> Imported:
             continue
         blob = scores if feature.name in classes else feature.name
         if blob not in net.values:
-            raise ModelError(f"{opened.name} is damaged: no layer gives its output {blob}")
+            raise ModelError(
+                f"{opened.name} is damaged: no layer gives its output {blob}", code="model-damaged"
+            )
         value = read_output(net, feature, net.values[blob])
         outputs.append(output(net.reader, feature.name, value, taken))
     return Imported(graph_of(net.reader, inputs, outputs), classes)
 
 
 def _unsupported(name: str, items: Sequence[Unsupported]) -> UnsupportedError:
-    return UnsupportedError(f"{name}: {len(items)} layers have no place in ONNX", items)
+    return UnsupportedError(f"{name}: {len(items)} layers can't be converted to ONNX", items)
 
 
 def _inputs(
@@ -77,7 +79,7 @@ def _unknown(layers: Sequence[Any]) -> list[Unsupported]:
     for message in layers:
         kind = message.WhichOneof("layer") or "a layer of an unknown kind"
         if reading_of(kind) is None:
-            found.append(Unsupported(message.name, kind, f"there is no reading of {kind}"))
+            found.append(Unsupported(message.name, kind, f"Modelyard can't read {kind}"))
     return found
 
 
@@ -88,7 +90,8 @@ def _layers(net: Network, layers: Sequence[Any], refused: list[Unsupported]) -> 
             missing = [name for name in message.input if name not in net.values]
             if not refused:
                 raise ModelError(
-                    f"it is damaged: nothing gives {missing[0]}, which {message.name} takes"
+                    f"it is damaged: nothing gives {missing[0]}, which {message.name} takes",
+                    code="model-damaged",
                 )
             continue
         try:

@@ -69,7 +69,10 @@ def mvn(net: Network, at: Layer) -> onnx_ir.Value:
     """x less its mean, of each channel or of all; what is divided by isn't documented clearly."""
     how, x = at.parameters, at.inputs[0]
     if how.normalizeVariance:
-        raise Refusal("whether its epsilon belongs to the variance or its root isn't documented")
+        raise Refusal(
+            "the documentation doesn't say whether its epsilon is added to the "
+            "variance or to its root"
+        )
     axes = [-3, -2, -1] if how.acrossChannels else [-2, -1]
     return net.node("Sub", [x, net.op("reduce_mean", x=x, axes=axes, keep_dims=True)])
 

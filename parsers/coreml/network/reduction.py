@@ -68,7 +68,9 @@ def over_axes(net: Network, at: Layer) -> onnx_ir.Value:
 @layer("reduceLogSum")
 def log_sum(net: Network, at: Layer) -> onnx_ir.Value:
     """None: a sum of logarithms or the logarithm of a sum."""
-    raise Refusal("whether it sums logarithms or takes that of a sum is documented nowhere")
+    raise Refusal(
+        "the documentation doesn't say whether it sums logarithms or takes the logarithm of a sum"
+    )
 
 
 @layer("argMax", "argMin")

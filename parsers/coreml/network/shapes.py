@@ -58,7 +58,7 @@ def permute(net: Network, at: Layer) -> onnx_ir.Value:
     _need_legacy(net, x)
     order = [int(axis) for axis in at.parameters.axis] or [0, 1, 2, 3]
     if order[0] != 0:
-        raise Refusal(f"the sequence changes its place: {order}")
+        raise Refusal(f"it moves the sequence's axis: {order}")
     return net.node("Transpose", [x], {"perm": order})
 
 
@@ -103,7 +103,7 @@ def slice_(net: Network, at: Layer) -> onnx_ir.Value:
 def dot(net: Network, at: Layer) -> onnx_ir.Value:
     """The sum of products along the channels."""
     if at.parameters.cosineSimilarity:
-        raise Refusal("the cosine of two vectors, whose epsilon is documented nowhere")
+        raise Refusal("the cosine of two vectors, whose epsilon isn't documented")
     product = net.node("Mul", at.inputs)
     return net.op("reduce_sum", x=product, axes=[-3], keep_dims=True)
 
@@ -120,7 +120,7 @@ def transpose(net: Network, at: Layer) -> onnx_ir.Value:
 @layer("concatND")
 def concat_nd(net: Network, at: Layer) -> onnx_ir.Value:
     if at.parameters.interleave:
-        raise Refusal("it interleaves what it concatenates")
+        raise Refusal("it interleaves its concatenated inputs")
     return net.node("Concat", at.inputs, {"axis": int(at.parameters.axis)})
 
 

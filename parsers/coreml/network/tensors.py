@@ -107,7 +107,7 @@ class Network:
         }
         reading = reading_of(kind)
         if reading is None:
-            raise Refusal(f"there is no reading of {kind}")
+            raise Refusal(f"Modelyard can't read {kind}")
         first = len(self.reader.nodes)
         made = Operation(kind, self.reader.op, inputs, [Named(name, Type(DataType.FLOAT, None))])
         reading(self.reader, made)

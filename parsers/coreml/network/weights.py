@@ -35,7 +35,7 @@ def values(weights: Any, shape: Sequence[int], channels_at: int = 0) -> Array:
     else:
         raise Refusal("it has no weights")
     if found.size != count:
-        raise Refusal(f"its weights are {found.size}, and {tuple(shape)} are {count}")
+        raise Refusal(f"it has {found.size} weights, but {tuple(shape)} needs {count}")
     shaped = found.reshape(tuple(shape))
     return _expanded(shaped, weights.quantization, channels_at) if weights.rawValue else shaped
 
@@ -46,7 +46,7 @@ def _unpacked(raw: bytes, bits: int, count: int) -> Array:
         raise Refusal(f"its weights have {bits} bits")
     single = np.unpackbits(np.frombuffer(raw, np.uint8))[: count * bits]
     if single.size != count * bits:
-        raise Refusal(f"its weights are {single.size // bits} numbers, not {count}")
+        raise Refusal(f"it has {single.size // bits} weights, not {count}")
     powers = 1 << np.arange(bits - 1, -1, -1)
     return np.asarray(single.reshape(count, bits) @ powers, np.int64)
 
@@ -58,7 +58,7 @@ def _expanded(integers: Array, how: Any, channels_at: int) -> Array:
         table: Array = np.array(how.lookupTableQuantization.floatValue, np.float32)
         return np.asarray(table[integers], np.float32)
     if kind != "linearQuantization":
-        raise Refusal("its weights are integers, and nothing says what they stand for")
+        raise Refusal("its weights are integers without a scale")
     sizes = [1] * integers.ndim
     sizes[channels_at] = -1
     scale, bias = (

@@ -55,7 +55,7 @@ def _operands(reader: Reader, op: Operation) -> tuple[list[onnx_ir.Value], list[
         raise Refusal("it has no weight")
     stored = reader.value(op, "weight")
     if stored.shape is None:
-        raise Refusal("how many axes its weight has isn't known")
+        raise Refusal("the number of axes of its weight isn't known")
     kernel = [size_of(stored, axis) for axis in range(2, len(stored.shape))]
     return [x, weight, *([bias] if bias is not None else [])], kernel
 
@@ -76,7 +76,7 @@ def conv_transpose(reader: Reader, op: Operation) -> None:
     cuts = _cuts(reader, op, operands[0], kernel, attributes)
     before, after = [cut[0] for cut in cuts], [cut[1] for cut in cuts]
     if min(before, default=0) < 0:
-        raise Refusal("its output is larger than what the kernel reaches, at the start")
+        raise Refusal("its output is larger than the kernel reaches at the start")
     attributes["pads"] = [*before, *(max(0, cut) for cut in after)]
     attributes["output_padding"] = [max(0, -cut) for cut in after]
     reader.give(op, reader.node("ConvTranspose", operands, attributes))
@@ -103,7 +103,7 @@ def _cuts(
         size = None if sizes is None else int(sizes[axis - axes])
         whole = _whole(size_of(x, axis + 2), strides[axis], reach)
         if size is not None and whole is None:
-            raise Refusal("its output_shape is given, and its input's size is free")
+            raise Refusal("it has an output_shape, and the size of its input is free")
         if kind == "same":
             total = _excess(size, whole, reach, strides[axis])
             before = max(0, total) // 2
@@ -124,7 +124,7 @@ def _excess(size: int | None, whole: int | None, reach: int | None, stride: int)
     if size is not None and whole is not None:
         return whole - size
     if reach is None:
-        raise Refusal("its kernel's size is free, and its paddings depend on it")
+        raise Refusal("the size of its kernel is free, and its padding depends on that size")
     return reach - stride
 
 

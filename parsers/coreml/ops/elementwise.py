@@ -83,7 +83,7 @@ def real_div(reader: Reader, op: Operation) -> None:
     """Div; of integers, what the quotient is rounded to is documented nowhere."""
     x, y = reader.value(op, "x"), reader.value(op, "y")
     if _is_integer(x):
-        raise Refusal("real_div of integers: how it rounds is documented nowhere")
+        raise Refusal("real_div of integers: its rounding isn't documented")
     reader.give(op, reader.node("Div", [x, y]))
 
 

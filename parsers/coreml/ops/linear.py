@@ -43,7 +43,7 @@ def _operand(reader: Reader, op: Operation, name: str, dtype: onnx_ir.DataType) 
     if dtype.is_integer() and numbers is not None and numbers.dtype.kind == "f":
         whole = numbers.astype(dtype.numpy())
         if not np.array_equal(whole, numbers):
-            raise Refusal(f"its {name} has fractions, and is multiplied by integers")
+            raise Refusal(f"its {name} has fractions, but is multiplied by integers")
     value = reader.cast(reader.value(op, name), dtype)
     if not reader.setting(op, f"transpose_{name}", False):
         return value

@@ -22,7 +22,7 @@ def make_list(reader: Reader, op: Operation) -> None:
         _root(reader).lists_grow = True
     declared = op.outputs[0].type
     if declared.dtype is None or declared.shape is None or None in declared.shape[1:]:
-        raise Refusal("the shape of its elements isn't known beforehand")
+        raise Refusal("the shape of its elements isn't known in advance")
     elements = [int(size) for size in declared.shape[1:] if size is not None]
     length = _vector(reader, op, "init_length") if reader.has(op, "init_length") else 1
     shape = vector(reader, [length, *elements])

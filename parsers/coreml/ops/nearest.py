@@ -142,7 +142,7 @@ def _same(old: int | None, new: Target, mode: str) -> list[int]:
         Refusal: They don't, or a size is free.
     """
     if old is None or not isinstance(new, int) or new > _WIDEST:
-        raise Refusal(f"which pixels are nearest under {mode} isn't documented")
+        raise Refusal(f"the documentation doesn't say which pixels are nearest under {mode}")
     steps = np.arange(new)
     ways: list[Array] = []
     if mode == "UNALIGN_CORNERS":
@@ -153,8 +153,8 @@ def _same(old: int | None, new: Target, mode: str) -> list[int]:
         ways = [(double + new - 1) // whole, -((new - 1 - double) // whole)]
     if not ways or not np.array_equal(ways[0], ways[1]):
         raise Refusal(
-            f"which pixels are nearest under {mode} isn't documented, and matters for "
-            f"{old} -> {new}",
+            f"the documentation doesn't say which pixels are nearest under {mode}, which "
+            f"matters for {old} -> {new}",
             "Use the sampling mode DEFAULT, or factors that are whole numbers.",
         )
     return [int(pixel) for pixel in ways[0]]

@@ -105,7 +105,7 @@ def local_response_norm(reader: Reader, op: Operation) -> None:
     isn't documented."""
     x, size = reader.value(op, "x"), int(reader.setting(op, "size"))
     if size % 2 == 0:
-        raise Refusal("an even size: which side has one channel more is documented nowhere")
+        raise Refusal("an even size: the documentation doesn't say which side has one channel more")
     attributes = {
         "size": size,
         "alpha": float(reader.setting(op, "alpha", 1e-4)),

@@ -57,4 +57,4 @@ def _check_ceil(
         if stride <= length:
             continue
         if size is None or 0 < (size - length) % stride <= stride - length:
-            raise Refusal("with ceil_mode, its last window may lie behind the input")
+            raise Refusal("with ceil_mode, its last window can begin after the input")

@@ -14,6 +14,6 @@ _RANDOM = ("random_bernoulli", "random_categorical", "random_normal", "random_un
 def random(reader: Reader, op: Operation) -> None:
     """None: a model that is to be compared has to give the same for the same inputs."""
     raise Refusal(
-        f"{op.type} gives other numbers each time, so that nothing can be compared",
-        "Make the numbers outside of the model, as an input.",
+        f"{op.type} gives other numbers in each run, so nothing can be compared",
+        "Draw the numbers outside of the model, and make them an input.",
     )

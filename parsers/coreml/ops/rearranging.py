@@ -38,7 +38,7 @@ def pixel_unshuffle(reader: Reader, op: Operation) -> None:
     x, block = reader.value(op, "x"), reader.setting(op, "downscale_factor")
     channels = sizes(x)[1]
     if channels is None:
-        raise Refusal("its number of channels isn't known beforehand")
+        raise Refusal("the number of its channels isn't known in advance")
     deep = reader.node("SpaceToDepth", [x], {"blocksize": block})
     order = np.arange(block * block * channels).reshape(block * block, channels).T.ravel()
     reader.give(op, reader.node("Gather", [deep, reader.ints(order.tolist())], {"axis": 1}))

@@ -29,7 +29,7 @@ def over_axes(reader: Reader, op: Operation) -> None:
     """ONNX's operator of the same meaning; over all axes where none are named."""
     axes = reader.setting(op, "axes")
     if axes is not None and not axes:
-        raise Refusal("it reduces over a list of no axes")
+        raise Refusal("it reduces over an empty list of axes")
     inputs = [reader.value(op, "x")]
     if axes is not None:
         inputs.append(reader.ints(axes))

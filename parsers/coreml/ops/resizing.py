@@ -88,7 +88,7 @@ def resize(reader: Reader, op: Operation) -> None:
     mode = str(reader.setting(op, "sampling_mode", "DEFAULT"))
     kind = reader.setting(op, "interpolation_mode", "LINEAR")
     if kind == "LINEAR" and x.dtype is not None and x.dtype.is_integer():
-        raise Refusal("linear interpolation of integers: how it rounds is documented nowhere")
+        raise Refusal("linear interpolation of integers: its rounding isn't documented")
     if count == 0:
         reader.give(op, reader.node("Identity", [x]))
         return

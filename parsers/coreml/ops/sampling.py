@@ -191,7 +191,7 @@ def crop_resize(reader: Reader, op: Operation) -> None:
     begins with an image's number (``roi``); from iOS17 on of one (``boxes``, ``box_indices``)."""
     x = reader.value(op, "x")
     if rank_of(x) != 4:
-        raise Refusal("an image of other than four axes")
+        raise Refusal("an image that doesn't have four axes")
     if reader.has(op, "boxes"):
         boxes = reader.cast(reader.value(op, "boxes"), FLOAT)
         images = _of_boxes(reader, x, _indices(reader, op, boxes))
@@ -222,7 +222,7 @@ def _indices(reader: Reader, op: Operation, boxes: onnx_ir.Value) -> onnx_ir.Val
         return reader.int64(given)
     count = size_of(boxes, 0)
     if count is None:
-        raise Refusal("how many boxes there are isn't known")
+        raise Refusal("the number of boxes isn't known")
     return reader.ints(list(range(count)))
 
 

@@ -79,7 +79,7 @@ def _divided(
     """The divisors are multiplied first, for indices may come more than once."""
     data, where, updates = inputs
     if data.dtype != DataType.FLOAT:
-        raise Refusal("it divides integers, and how it rounds isn't documented")
+        raise Refusal("it divides integers, and its rounding isn't documented")
     one = onnx_ir.Tensor(np.ones(1, np.float32))
     shape = part(reader, data, 0)
     ones = reader.node("ConstantOfShape", [shape], {"value": one}, data.dtype)

@@ -94,7 +94,7 @@ def reshape_like(reader: Reader, op: Operation) -> None:
     """Reshape, to what the types of the tensors that it looks at say: they have to be known."""
     declared = op.outputs[0].type.shape
     if declared is None or None in declared:
-        raise Refusal("its shape isn't known beforehand")
+        raise Refusal("its shape isn't known in advance")
     shape = reader.ints(cast("list[int]", list(declared)))
     reader.give(op, reader.node("Reshape", [reader.value(op, "x"), shape]))
 

@@ -28,6 +28,6 @@ def read_state(reader: Reader, op: Operation) -> None:
 def write_state(reader: Reader, op: Operation) -> None:
     """The name of the state stands for another value from here on."""
     if reader.outer is not None:
-        raise Refusal("a state is written within a condition or a loop")
+        raise Refusal("a condition or a loop writes a state")
     reader.written[_name(op)] = reader.value(op, "data")
     reader.bind(_name(op), reader.value(op, "data"))

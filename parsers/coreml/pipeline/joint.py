@@ -57,7 +57,10 @@ class Joint:
             self._require_picture(name, colour)
             return self._as(name, self.values[name], like)
         if name not in self._features:
-            raise ModelError(f"it is damaged: nothing gives {name}, which one of its models takes")
+            raise ModelError(
+                f"it is damaged: nothing gives {name}, which one of its models takes",
+                code="model-damaged",
+            )
         self._require_picture(name, colour)
         made = onnx_ir.Value(name=name, shape=like.shape, type=like.type)
         self.inputs[name] = self.values[name] = made
@@ -74,9 +77,9 @@ class Joint:
         given = self._pictures.get(name)
         if given != colour:
             raise Refusal(
-                f"it takes {name} as {_picture(colour)}, and is given {_picture(given)}",
-                "Core ML makes one of the other by itself, by rules that it doesn't tell. Convert "
-                "the models one by one.",
+                f"it takes {name} as {_picture(colour)}, but gets {_picture(given)}",
+                "Core ML converts one into the other by rules that aren't documented. "
+                "Convert the models one by one.",
             )
 
     def _as(self, name: str, value: onnx_ir.Value, like: onnx_ir.Value) -> onnx_ir.Value:
@@ -93,7 +96,7 @@ class Joint:
                 made = self.reader.node("Reshape", [value, self.reader.ints(wanted)])
                 made.shape = onnx_ir.Shape(wanted)
                 return made
-        raise Refusal(f"it takes {name} of {_sizes(want)}, and is given {_sizes(have)}")
+        raise Refusal(f"it takes {name} of {_sizes(want)}, but gets {_sizes(have)}")
 
 
 def _fit(have: list[Any], want: list[Any]) -> bool:

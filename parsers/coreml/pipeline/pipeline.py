@@ -42,14 +42,17 @@ def import_pipeline(opened: Opened, importing: Import) -> Imported:
             refused += error.items
             break
     if refused:
-        raise UnsupportedError(f"{opened.name}: it can't be one graph", refused)
+        raise UnsupportedError(f"{opened.name}: its models can't become one graph", refused)
     outputs, taken = [], set[int]()
     for feature in told.output:
         if feature.name in joint.values:
             value = joint.values[feature.name]
             outputs.append(output(joint.reader, feature.name, value, taken))
         elif not (joint.classes and feature.type.WhichOneof("Type") in _LABELS):
-            raise ModelError(f"{opened.name} is damaged: no model gives its output {feature.name}")
+            raise ModelError(
+                f"{opened.name} is damaged: no model gives its output {feature.name}",
+                code="model-damaged",
+            )
     given = {value.name for value in outputs}
     classes = {name: labels for name, labels in joint.classes.items() if name in given}
     answer = [item for item in joint.answer if {item["output"], item.get("scores")} <= given]
@@ -65,7 +68,7 @@ def _join(joint: Joint, stage: Opened, importing: Import) -> None:
         return
     told = stage.spec.description
     if told.state:
-        raise Refusal("it keeps state between runs", "Convert it by itself.")
+        raise Refusal("it keeps state between runs", "Convert that model by itself.")
     made = importing(stage)
     graph = made.graph.graph
     inputs, outputs = list(graph.inputs), list(graph.outputs)

@@ -86,7 +86,7 @@ def _classifier(joint: Joint, stage: Opened, message: Any) -> dict[str, onnx_ir.
     kind = message.WhichOneof("ClassLabels")
     labels = [str(label) for label in getattr(message, kind).vector] if kind else []
     if len(labels) != 2 or len(message.weights) != 1 or message.classEncoding:
-        raise Refusal("it has more than two classes, or none that the other is told from")
+        raise Refusal("it has more than two classes, or no reference class")
     if message.postEvaluationTransform != message.Logit:
         raise Refusal("its values go through the normal distribution (Probit)")
     reader = joint.reader
@@ -144,7 +144,7 @@ def _rows(stage: Opened, names: tuple[str, str]) -> tuple[int, int]:
         if "from" in own:
             found.add((own["from"][0][0], own["to"][0][0]))
         elif own:
-            raise Refusal(f"its output {feature.name} has one of several sizes")
+            raise Refusal(f"its output {feature.name} has several possible sizes")
         elif len(feature.type.multiArrayType.shape):
             found.add((feature.type.multiArrayType.shape[0],) * 2)
     least = max(low for low, _ in found)
@@ -170,7 +170,7 @@ def _classes(joint: Joint, feature: Any) -> int:
     shape = list(known.shape or ()) if known is not None else []
     shape = shape or list(feature.type.multiArrayType.shape)
     if not shape or not isinstance(shape[-1], int):
-        raise Refusal(f"how many classes {feature.name} has isn't told")
+        raise Refusal(f"the number of classes of {feature.name} isn't known")
     return int(shape[-1])
 
 

@@ -63,7 +63,7 @@ def tree_classifier(joint: Joint, stage: Opened, message: Any) -> dict[str, onnx
     elif how == _SOFTMAX and sums == len(labels):
         y = reader.node("Softmax", [y], {"axis": 1})
     elif how != _NONE or sums != len(labels):
-        raise Refusal(f"it makes {len(labels)} classes of {sums} sums by its transform {how}")
+        raise Refusal(f"it makes {len(labels)} classes from {sums} sums with its transform {how}")
     name = stage.spec.description.predictedProbabilitiesName
     joint.classes[name] = labels
     return {name: y}

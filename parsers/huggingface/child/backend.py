@@ -107,8 +107,9 @@ class HuggingFaceBackend(TorchBackend):
                 raise
             raise WorkerError(
                 "usage",
-                f"texts are to have {longest} tokens, and the model has positions for "
-                f"{self._positions}: give that or less, by --dim or --input",
+                f"the texts would have {longest} tokens, but the model has positions for "
+                f"{self._positions}: give that number or less with --dim or --input",
+                code="shape-range",
             ) from error
 
     def tokenize(self, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -126,9 +127,15 @@ class HuggingFaceBackend(TorchBackend):
             )
         # Tokenizers raise what they like for files that are damaged or missing.
         except Exception as error:
-            raise WorkerError("source", f"the folder's tokenizer can't be made: {error}") from error
+            raise WorkerError(
+                "source", f"the folder's tokenizer can't be loaded: {error}", code="tokenizer"
+            ) from error
         if params["fixed"] and made.pad_token is None:
-            raise WorkerError("usage", "the folder's tokenizer can't pad: leave the sequence free")
+            raise WorkerError(
+                "usage",
+                "the folder's tokenizer can't pad: leave the sequence dimension free",
+                code="tokenizer",
+            )
         length = params["length"]
         known = length is not None or made.model_max_length < UNSAID
         options = {

@@ -63,7 +63,9 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise WorkerError("source", f"{path.name} is no JSON: {error}") from error
+        raise WorkerError(
+            "source", f"{path.name} isn't JSON: {error}", code="model-damaged"
+        ) from error
     return value if isinstance(value, dict) else {}
 
 
@@ -130,8 +132,8 @@ class Inputs:
         if not found:
             raise WorkerError(
                 "unsupported",
-                f"{type(self._config).__name__}: its main input is {self._main}, and what that "
-                "looks like is not known here",
+                f"{type(self._config).__name__}: Modelyard doesn't know the shape of its "
+                f"main input, {self._main}",
             )
         order = {name: index for index, name in enumerate(self._takes)}
         return sorted(found, key=lambda item: order.get(item["name"], len(order)))
@@ -235,8 +237,9 @@ class Inputs:
             return edge, edge
         raise WorkerError(
             "usage",
-            "neither the config nor the preprocessor says which size images have. Say it: "
+            "neither the config nor the preprocessor has the size of images. Give it: "
             "--input pixel_values:batchx3xHEIGHTxWIDTH",
+            code="inputs-unknown",
         )
 
     # -- audio -----------------------------------------------------------------------
@@ -264,7 +267,9 @@ class Inputs:
                 )
             ]
         raise WorkerError(
-            "usage", f"the config does not say the shape of {name}: give it with --input"
+            "usage",
+            f"the config does not say the shape of {name}: give it with --input",
+            code="inputs-unknown",
         )
 
 
@@ -284,7 +289,7 @@ def _number(said: Any) -> int:
         return int(said)
     except (TypeError, ValueError, OverflowError) as error:
         text = f"its settings have {str(said)[:80]} where a number is expected"
-        raise WorkerError("source", text) from error
+        raise WorkerError("source", text, code="model-damaged") from error
 
 
 def _two(size: Any) -> tuple[int, int] | None:

@@ -39,7 +39,9 @@ def _told(folder: Path, doing: str) -> Iterator[None]:
     except ImportError as error:
         module = str(error.name or "").partition(".")[0]
         if not module:
-            raise WorkerError("source", f"{doing}: {_first(error)}") from error
+            raise WorkerError(
+                "source", f"{doing}: {_first(error)}", code="model-code-failed"
+            ) from error
         package = DISTRIBUTIONS.get(module)
         raise WorkerError(
             "dependency", f"{doing}: {_first(error)}", package=package, module=module
@@ -47,7 +49,9 @@ def _told(folder: Path, doing: str) -> Iterator[None]:
     # Whatever a damaged or unusual folder raises: it is about this folder.
     except Exception as error:
         raise WorkerError(
-            "source", f"{doing}: {_first(error)}".replace(f"{folder}", ".")
+            "source",
+            f"{doing}: {_first(error)}".replace(f"{folder}", "."),
+            code="model-code-failed",
         ) from error
 
 
@@ -64,6 +68,7 @@ def _bounded(name: str) -> Iterator[None]:
                 "source",
                 f"config.json asks for a {name} of more than {_MOST_MODULES:,} modules: its "
                 "numbers of layers can't be right",
+                code="model-too-large",
             )
 
     handle = torch.nn.modules.module.register_module_module_registration_hook(count)
@@ -79,9 +84,10 @@ def _pickled(folder: Path, error: Exception) -> WorkerError:
     names = [name for path in files for name in globals_beyond_tensors(path)]
     return WorkerError(
         "source",
-        "the folder's weights are a pickle that holds more than tensors, so that reading it could "
-        "run code; nothing of it was run. Ask for safetensors",
+        "the folder's weights are a pickle that holds more than tensors, so reading it "
+        "could run code. Modelyard ran nothing of it. Ask for safetensors",
         [f"it names {name}" for name in dict.fromkeys(names)] or [_first(error)],
+        code="untrusted-code",
     )
 
 
@@ -100,7 +106,11 @@ def read_config(folder: Path, trust: bool) -> Any:
         )
     made = config.architectures or []
     if not isinstance(made, list) or not all(isinstance(name, str) for name in made):
-        raise WorkerError("source", f"{folder.name}/config.json: its architectures are no names")
+        raise WorkerError(
+            "source",
+            f"{folder.name}/config.json: its architectures aren't names",
+            code="model-damaged",
+        )
     return config
 
 
@@ -120,7 +130,9 @@ def _class(task: hf_tasks.Task, config: Any, trust: bool) -> Any:
     found = getattr(transformers, name, None)
     if found is None:
         module = importlib.import_module("transformers")
-        raise WorkerError("source", f"transformers {module.__version__} has no {name}")
+        raise WorkerError(
+            "source", f"transformers {module.__version__} has no {name}", code="package-missing"
+        )
     return found
 
 
@@ -176,6 +188,7 @@ def check_mismatched(info: Mapping[str, Any], name: str) -> None:
             f"{len(wrong)} weights of the folder do not have {name}'s shapes: config.json and "
             "the weights are of different models",
             details,
+            code="weights-mismatch",
         )
 
 
@@ -233,7 +246,8 @@ def refuse_missing(keys: Sequence[str], name: str, task: str, fitting: Sequence[
     if keys:
         raise WorkerError(
             "source",
-            f"the folder lacks {len(keys)} weights that {name} needs for {task}: they would be "
-            f"random. Tasks of this model type: {', '.join(fitting)}",
+            f"the folder lacks {len(keys)} weights that {name} needs for {task}, so they "
+            f"would be random. Tasks of this model type: {', '.join(fitting)}",
             list(keys[:_MOST]) + ([f"and {len(keys) - _MOST} more"] if len(keys) > _MOST else []),
+            code="weights-mismatch",
         )

@@ -78,8 +78,8 @@ class TaskModel(nn.Module):  # type: ignore[misc]  # torch is not type-checked
         if not found:
             raise WorkerError(
                 "unsupported",
-                f"{type(self.model).__name__} gives {', '.join(result.keys())}, and not "
-                f"{' or '.join(self.task.outputs)}, which {self.task.name} is",
+                f"{type(self.model).__name__} gives {', '.join(result.keys())}, but "
+                f"{self.task.name} needs {' or '.join(self.task.outputs)}",
             )
         return found
 

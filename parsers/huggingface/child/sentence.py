@@ -99,7 +99,9 @@ def listed(folder: Path) -> list[tuple[str, Path]]:
         return [(str(i["type"]).rpartition(".")[2], folder / str(i["path"])) for i in items]
     except (ValueError, TypeError, KeyError) as error:
         raise WorkerError(
-            "source", f"modules.json is not sentence-transformers': {error}"
+            "source",
+            f"modules.json isn't one of sentence-transformers: {error}",
+            code="model-damaged",
         ) from error
 
 
@@ -109,16 +111,18 @@ def build(folder: Path) -> tuple[Pooling, nn.ModuleList]:
     if not modules:
         raise WorkerError(
             "usage",
-            "sentence-embedding needs a sentence-transformers folder: without its modules.json "
-            "nothing says how tokens are pooled. --task feature-extraction gives the tokens'",
+            "sentence-embedding needs a sentence-transformers folder: without its "
+            "modules.json, the pooling of the tokens isn't known. --task feature-extraction "
+            "gives the tokens' vectors",
+            code="option-not-applicable",
         )
     names = [name for name, _ in modules]
     strange = [n for n in names[2:] if n not in ("Dense", "Normalize")]
     if names[:2] != ["Transformer", "Pooling"] or strange:
         raise WorkerError(
             "unsupported",
-            f"modules.json lists {', '.join(names)}; a Transformer, a Pooling, and then Dense "
-            "and Normalize can be converted",
+            f"modules.json lists {', '.join(names)}; Modelyard converts a Transformer, a "
+            "Pooling, then Dense and Normalize",
             [f"sentence-transformers' {name}" for name in strange or names],
         )
     layers = [_dense(path) if name == "Dense" else Normalize() for name, path in modules[2:]]
@@ -132,7 +136,7 @@ def _modes(config: dict[str, Any]) -> list[str]:
         parts = named if isinstance(named, list) else [named]
         found = [_SHORT.get(str(part), str(part)) for part in parts]
     if not found or any(mode not in _MODES for mode in found):
-        raise WorkerError("unsupported", f"the Pooling's config names no known mode: {config}")
+        raise WorkerError("unsupported", f"the Pooling's config has no known mode: {config}")
     return found
 
 

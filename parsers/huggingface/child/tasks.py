@@ -33,8 +33,8 @@ class Task(NamedTuple):
 
 
 _LOOP = (
-    "it runs its encoder once and its decoder in a loop, which is no single graph. "
-    "--task feature-extraction converts the encoder where the model type has one of its own"
+    "it runs its encoder once and its decoder in a loop, which isn't a single graph. --task "
+    "feature-extraction converts the encoder if the model type has one of its own"
 )
 
 # In the order in which an architecture is looked up: one that generates before its other uses
@@ -147,7 +147,9 @@ def fitting(config: Any) -> list[str]:
 def _wrong(text: str, config: Any) -> WorkerError:
     names = fitting(config)
     does = ", ".join(names) if names else "none that is known here"
-    return WorkerError("usage", f"{text}. A {config.model_type} model's tasks: {does}")
+    return WorkerError(
+        "usage", f"{text}. A {config.model_type} model's tasks: {does}", code="unknown-name"
+    )
 
 
 def choose(asked: str | None, config: Any, embedding: bool, own: Mapping[str, Any]) -> Task:
@@ -184,14 +186,16 @@ def _default(config: Any, embedding: bool, own: Mapping[str, Any]) -> Task:
         return _BY_NAME[EMBEDDING]
     names = list(config.architectures or ())
     if not names:
-        raise _wrong("config.json names no architecture, so that --task has to say it", config)
+        raise _wrong("config.json names no architecture, so give --task", config)
     for task in TASKS:
         if task.name == EMBEDDING:
             continue
         made = str(own.get(auto_name(task), "")).rpartition(".")[2]
         if names[0] == made or names[0] in _classes(task, config):
             return task
-    raise _wrong(f"{names[0]} is a class for no task that is known here: name --task", config)
+    raise _wrong(
+        f"{names[0]} is a class for a task that Modelyard doesn't know: give --task", config
+    )
 
 
 def class_name(task: Task, config: Any) -> str:

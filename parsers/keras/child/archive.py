@@ -43,10 +43,14 @@ def _parsed(file: Path, text: Any) -> dict[str, Any]:
         config = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise WorkerError(
-            "source", f"{file.name}: its configuration isn't JSON: {error}"
+            "source", f"{file.name}: its configuration isn't JSON: {error}", code="model-damaged"
         ) from error
     if not isinstance(config, dict):
-        raise WorkerError("source", f"{file.name}: its configuration isn't a model's")
+        raise WorkerError(
+            "source",
+            f"{file.name}: its configuration doesn't describe a model",
+            code="model-damaged",
+        )
     return config
 
 
@@ -59,16 +63,24 @@ def _read_archive(file: Path) -> Content:
             _refuse_members(file, archive)
             names = set(archive.namelist())
             if "config.json" not in names:
-                raise WorkerError("usage", f"{file.name} is an archive without a config.json")
+                raise WorkerError(
+                    "usage",
+                    f"{file.name} is an archive without a config.json",
+                    code="unknown-format",
+                )
             if archive.getinfo("config.json").file_size > _CONFIG_BYTES:
-                raise WorkerError("source", f"{file.name}: its config.json is too large")
+                raise WorkerError(
+                    "source", f"{file.name}: its config.json is too large", code="model-too-large"
+                )
             config = _parsed(file, archive.read("config.json"))
             for name in sorted(names):
                 if name.endswith(".h5"):
                     with archive.open(name) as stream:
                         _examine_weights(file, stream, name)
     except (zipfile.BadZipFile, EOFError, OSError) as error:
-        raise WorkerError("source", f"{file.name} is damaged: {error}") from error
+        raise WorkerError(
+            "source", f"{file.name} is damaged: {error}", code="model-damaged"
+        ) from error
     return Content("keras", config)
 
 
@@ -99,7 +111,9 @@ def _read_hdf5(file: Path) -> Content:
                 raise _without_model(file, opened)
             return Content("h5", _parsed(file, text))
     except OSError as error:
-        raise WorkerError("source", f"{file.name} is damaged: {error}") from error
+        raise WorkerError(
+            "source", f"{file.name} is damaged: {error}", code="model-damaged"
+        ) from error
 
 
 def _without_model(file: Path, opened: Any) -> WorkerError:
@@ -107,14 +121,16 @@ def _without_model(file: Path, opened: Any) -> WorkerError:
     if kind == "weights":
         return WorkerError(
             "unsupported",
-            f"{file.name} holds weights only, not the model they are for",
+            f"{file.name} only holds weights, not the model that they belong to",
             [
-                "weights without a model: save the whole model, model.save('model.keras'), "
-                "where its code is, and convert that"
+                "weights without a model: save the whole model with "
+                "model.save('model.keras') where its code is, and convert that file"
             ],
         )
     what = f"it is {kind}" if kind else f"it holds {', '.join(sorted(opened)[:5]) or 'nothing'}"
-    return WorkerError("source", f"{file.name} is an HDF5 file without a Keras model: {what}")
+    return WorkerError(
+        "source", f"{file.name} is an HDF5 file without a Keras model: {what}", code="model-damaged"
+    )
 
 
 def _examine_weights(file: Path, stream: Any, name: str) -> None:
@@ -123,7 +139,9 @@ def _examine_weights(file: Path, stream: Any, name: str) -> None:
         with h5py.File(stream, "r") as opened:
             _refuse_links(f"{file.name}/{name}", _outside(h5py, opened))
     except OSError as error:
-        raise WorkerError("source", f"{file.name}: its {name} is damaged: {error}") from error
+        raise WorkerError(
+            "source", f"{file.name}: its {name} is damaged: {error}", code="model-damaged"
+        ) from error
 
 
 def _refuse_links(name: str, found: list[str]) -> None:

@@ -155,7 +155,7 @@ def _judge(found: Findings, place: str, item: Mapping[str, Any]) -> None:
     if name is None:
         return
     if not isinstance(name, str):
-        found.code.append(f"{place}: a class_name that is no name: {name!r}"[:200])
+        found.code.append(f"{place}: the class_name {name!r} isn't a name"[:200])
     elif name == "__too_deep__":
         found.code.append(f"{place}: nested deeper than {_DEPTH} levels")
     elif name in _CODE:

@@ -196,10 +196,10 @@ def _require_inputs(model: Any) -> None:
     if not getattr(model, "inputs", None) or not getattr(model, "outputs", None):
         raise WorkerError(
             "unsupported",
-            f"the {type(model).__name__} {model.name} doesn't say what its inputs are",
+            f"the {type(model).__name__} {model.name} doesn't declare its inputs",
             [
-                f"{type(model).__name__} ({model.name}): no Input layer; add one, or call the "
-                "model once on real data before it is saved"
+                f"{type(model).__name__} ({model.name}): it has no Input layer; add one, or "
+                "call the model once on real data before you save it"
             ],
         )
     kinds = [(t, k) for t in model.inputs for k in ("sparse", "ragged") if getattr(t, k, False)]
@@ -207,7 +207,7 @@ def _require_inputs(model: Any) -> None:
     if kinds or strings:
         raise WorkerError(
             "unsupported",
-            "the model takes inputs that ONNX has no tensors for",
+            "the model takes inputs for which ONNX has no tensors",
             [f"input {t.name}: {kind}" for t, kind in (*kinds, *strings)],
         )
 

@@ -55,8 +55,9 @@ def _with_inputs(keras: Any, model: Any, specs: Sequence[Mapping[str, Any]]) -> 
     if not specs:
         raise WorkerError(
             "usage",
-            f"{type(model).__name__} doesn't say what it takes: give inputs=, as in "
+            f"{type(model).__name__} doesn't declare its inputs: give inputs=, as in "
             'inputs=["x:batchx224x224x3"]',
+            code="inputs-unknown",
         )
     tensors = [
         keras.Input(

@@ -173,7 +173,9 @@ def _failing() -> Iterator[None]:
     except WorkerError:
         raise
     except Exception as error:  # its own exception classes share no public base
-        raise WorkerError("source", f"ONNX Runtime failed: {error}") from error
+        raise WorkerError(
+            "source", f"ONNX Runtime failed: {error}", code="runtime-failed"
+        ) from error
 
 
 def _read(path: str) -> dict[str, Any]:

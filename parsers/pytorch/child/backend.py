@@ -101,7 +101,11 @@ def _call(target: Any, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]
         try:
             signature.bind(*args, **kwargs)
         except TypeError as error:
-            raise WorkerError("usage", f"{name}{signature} cannot be called so: {error}") from error
+            raise WorkerError(
+                "usage",
+                f"{name}{signature} cannot be called with these arguments: {error}",
+                code="code-not-found",
+            ) from error
     with source.user_code(f"calling {name}"):
         return target(*args, **kwargs)
 
@@ -112,13 +116,23 @@ def _make(target: Any, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]
 
     if isinstance(target, torch.nn.Module):
         if args or kwargs:
-            raise WorkerError("usage", f"{name} is a module already and takes no arguments")
+            raise WorkerError(
+                "usage", f"{name} is a module already and takes no arguments", code="code-not-found"
+            )
         return target
     if not callable(target):
-        raise WorkerError("usage", f"{name} is a {type(target).__name__}, not a model or factory")
+        raise WorkerError(
+            "usage",
+            f"{name} is a {type(target).__name__}, not a model or a function that makes one",
+            code="not-a-model",
+        )
     made = _call(target, name, args, kwargs)
     if not isinstance(made, torch.nn.Module):
-        raise WorkerError("usage", f"{name} gave a {type(made).__name__}, not a torch.nn.Module")
+        raise WorkerError(
+            "usage",
+            f"{name} returned a {type(made).__name__}, not a torch.nn.Module",
+            code="not-a-model",
+        )
     return made
 
 
@@ -250,16 +264,22 @@ class TorchBackend(FrameworkBackend):
             trust = bool(params.get("trust"))
             key, prefix = weights.load_into(model, Path(path), params.get("weights_key"), trust)
         elif params.get("weights_key") and not self._opened:
-            raise WorkerError("usage", "a weights key is given, but no weights file")
+            raise WorkerError(
+                "usage", "a weights key is given, but no weights file", code="option-missing"
+            )
         else:
             key, prefix = "", ""
         if any(t.is_meta for t in model.parameters()):
-            raise WorkerError("usage", "the model is on the meta device and needs a weights file")
+            raise WorkerError(
+                "usage",
+                "the model is on the meta device and needs a weights file",
+                code="option-missing",
+            )
         return key, prefix
 
     def _loaded(self) -> Any:
         if self._model is None:
-            raise WorkerError("usage", "no model is loaded")
+            raise WorkerError("usage", "no model is loaded", code="usage")
         return self._model
 
     def _plan(self, names: Sequence[str], constants: Mapping[str, Any]) -> Plan:
@@ -350,7 +370,7 @@ class TorchBackend(FrameworkBackend):
         feeds, outs = params["feeds"], params["out"]
         pairs = [(feeds, outs)] if isinstance(feeds, str) else list(zip(feeds, outs))
         if not isinstance(feeds, str) and len(feeds) != len(outs):
-            raise WorkerError("usage", "feeds and out differ in length")
+            raise WorkerError("usage", "feeds and out differ in length", code="usage")
         described: list[dict[str, Any]] = []
         for feed, out in pairs:
             described = self._run_one(feed, out, params)

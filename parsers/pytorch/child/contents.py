@@ -70,7 +70,7 @@ class _Bounded:
 
     def skip(self, count: int) -> None:
         if count > _FARTHEST:
-            raise ValueError("there is no file as long")
+            raise ValueError("no file has this length")
         self._file.seek(count, os.SEEK_CUR)
 
 

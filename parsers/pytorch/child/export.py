@@ -517,7 +517,10 @@ def require_count(request: Request) -> None:
     for spec in request.specs:
         count = spec.shape[0] if len(spec.shape) == 4 else 1
         if isinstance(count, str) and spec.name in request.flat.plan.images():
-            text = f"forward takes {spec.name} as a list of images, whose length a graph fixes"
+            text = (
+                f"forward takes {spec.name} as a list of images, and a graph fixes the list's "
+                "length"
+            )
             raise WorkerError("unsupported", text, [text], specialized={count: 1})
 
 

@@ -74,16 +74,26 @@ def open_file(path: Path, trust: bool, key: str | None, search_paths: Sequence[s
             the file can't be opened.
     """
     if not path.is_file():
-        raise WorkerError("usage", f"there is no file {path}")
+        raise WorkerError("usage", f"there is no file {path}", code="file-not-found")
     kind = contents.kind_of(path)
     if kind not in _WHY:
-        raise WorkerError("usage", f"{path.name} holds {kind or 'something else'}, not a model")
+        raise WorkerError(
+            "usage",
+            f"{path.name} holds {kind or 'something else'}, not a model",
+            code="not-a-model",
+        )
     if key and kind != contents.MODULE:
-        raise WorkerError("usage", f"{path.name} is {kind}, which has no weights keys")
+        raise WorkerError(
+            "usage",
+            f"{path.name} is {kind}, which has no weights keys",
+            code="option-not-applicable",
+        )
     if not trust:
         raise _refused(path, kind)
     if zipfile.is_zipfile(path) and (problem := records.looked_at(path)[0]):
-        raise WorkerError("source", f"{path.name} is damaged: {problem}")  # torch doesn't look
+        raise WorkerError(
+            "source", f"{path.name} is damaged: {problem}", code="model-damaged"
+        )  # torch doesn't look
     if kind == contents.PROGRAM:
         return _open_program(path)
     if kind == contents.TORCHSCRIPT:
@@ -96,14 +106,16 @@ def _refused(path: Path, kind: str) -> WorkerError:
     return WorkerError(
         "untrusted",
         f"{path.name} is {kind}, which can run code that the file brings: {_WHY[kind]}. "
-        "Nothing of it was run",
+        "Modelyard ran nothing of it",
         names,
     )
 
 
 def _unreadable(path: Path, kind: str, error: Exception) -> WorkerError:
     text = " ".join(str(error).split("\n")[:2]).strip()
-    return WorkerError("source", f"{path.name} cannot be read as {kind}: {text}")
+    return WorkerError(
+        "source", f"{path.name} cannot be read as {kind}: {text}", code="model-damaged"
+    )
 
 
 def _load_torchscript(path: Path) -> Any:
@@ -162,8 +174,11 @@ def _module_in(content: Any, path: Path, key: str | None) -> torch.nn.Module:
             f"{path.name} holds {len(keys)} modules: {', '.join(keys)}; choose one with "
             "--weights-key",
             keys,
+            code="choose-one",
         )
-    raise WorkerError("usage", f"{path.name} holds a {type(value).__name__} without a module")
+    raise WorkerError(
+        "usage", f"{path.name} holds a {type(value).__name__} without a module", code="not-a-model"
+    )
 
 
 # -- exported programs -------------------------------------------------------------------

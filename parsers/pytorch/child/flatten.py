@@ -192,10 +192,15 @@ def final_names(
                 "usage",
                 f"{len(asked)} output names for {len(produced)} outputs: {', '.join(produced)}",
                 produced,
+                code="interface-mismatch",
             )
         clash = sorted(set(asked) & set(inputs))
         if clash or len(set(asked)) != len(asked):
-            raise WorkerError("usage", f"output names must be new: {', '.join(clash or asked)}")
+            raise WorkerError(
+                "usage",
+                f"output names must be new: {', '.join(clash or asked)}",
+                code="interface-mismatch",
+            )
         return list(asked), []
     names, warnings = [], []
     for name in produced:

@@ -51,7 +51,11 @@ class LiveTorchBackend(TorchBackend):
     def _build(self, params: Mapping[str, Any]) -> tuple[Any, str]:
         model = params["live"]
         if any(t.device.type == "meta" for t in model.parameters()):
-            raise WorkerError("usage", "the module is on the meta device: it holds no weights")
+            raise WorkerError(
+                "usage",
+                "the module is on the meta device, so it holds no weights",
+                code="not-a-model",
+            )
         if any(t.device.type != "cpu" for t in (*model.parameters(), *model.buffers())):
             return copy.deepcopy(model).cpu(), "live"
         modes = [(part, part.training) for part in model.modules()]

@@ -154,7 +154,7 @@ def _walked(steps: Sequence[Any], origin: str) -> dict[str, Any]:
         if not _is_of(step, "torchvision.transforms"):
             raise Unsaid(origin, f"{type(step).__module__}.{kind}")
         if "image_mean" in images or (kind == "Resize" and (resize or crop)):
-            raise Unsaid(origin, f"{kind} behind what it stands behind")
+            raise Unsaid(origin, f"{kind} in a place that Modelyard doesn't know")
         if kind == "Resize" and step.size and not step.max_size:
             resize, images["image_interpolation"] = step.size, _filter(step.interpolation, origin)
         elif kind == "CenterCrop" and not crop:
@@ -173,7 +173,7 @@ def _sizes(resize: Any, crop: Any, origin: str) -> dict[str, Any]:
     first, last = _side(resize), _side(crop)
     if last is None:
         if isinstance(first, str) and "x" not in first:
-            raise Unsaid(origin, "a shorter side without a crop, which leaves the size open")
+            raise Unsaid(origin, "a shorter side without a crop, so the size isn't fixed")
         return {"image_size": first} if first else {}
     if first is None:
         raise Unsaid(origin, "a crop without a resize")

@@ -177,12 +177,12 @@ def require_found(probes: Sequence[Probe]) -> None:
     """
     if probes and not any(t.numel() for probe in probes for t in probe.outputs.values()):
         text = (
-            f"all outputs are empty ({', '.join(probes[0].outputs)}) for all {len(probes)} inputs "
-            "that were tried, and a trace of that holds nothing of what the model does with what "
-            "it finds"
+            f"all outputs are empty ({', '.join(probes[0].outputs)}) for all {len(probes)} "
+            "tried inputs, so a trace wouldn't contain what the model does with the things "
+            "that it finds"
         )
         raise WorkerError("unsupported", text, [
-            "give --samples of which the first has something to find in it"
+            "give --samples with something to find in the first one"
         ])  # fmt: skip
 
 
@@ -223,7 +223,7 @@ def require_same(
         elif _where_they_part(example.taken, probe.taken) or not _unsteady(flat, probe):
             raise _kept(why, probe, example, noted)
     if probes and not judged:
-        text = "rounding alone decides the model's outputs, so that a trace cannot be judged"
+        text = "rounding decides the model's outputs, so a trace cannot be judged"
         raise WorkerError("unsupported", text, [text])
     return judged
 
@@ -285,8 +285,8 @@ def _last_line(error: Exception) -> str:
 def _kept(why: str, probe: Probe, example: Probe, noted: Sequence[str]) -> WorkerError:
     parted = _where_they_part(example.taken, probe.taken)
     text = (
-        "forward decides by the values of tensors, which a graph cannot: TorchScript keeps what "
-        f"was decided for its example ({example}), and for {probe} {why}"
+        "forward branches on the values of tensors, which a graph cannot do: TorchScript "
+        f"keeps the branches of its example ({example}), and for {probe} {why}"
     )
     changed = [name for name, size in probe.sizes.items() if size != example.sizes.get(name)]
     details = [parted] if parted else []
@@ -320,7 +320,7 @@ def told(probes: Sequence[Probe], example: Probe) -> str:
     """What was tried, for the report."""
     others = [probe for probe in probes if probe is not example]
     kinds = ", ".join(dict.fromkeys(probe.what for probe in others))
-    text = f"{len(others)} other inputs gave what the model itself gives ({kinds}"
+    text = f"{len(others)} other inputs gave the same as the model itself ({kinds}"
     sizes = dict.fromkeys(
         f"{name}={size}" for p in others for name, size in p.sizes.items()
         if size != example.sizes.get(name)

@@ -27,8 +27,8 @@ def save(request: torch_export.Request) -> dict[str, Any]:
     if program is None:
         raise WorkerError(
             "dependency",
-            f"torch.export can't trace the model: {reasons[0]}. TorchScript's way to ONNX needs "
-            "onnxscript in the same Python",
+            f"torch.export can't trace the model: {reasons[0]}. TorchScript's export to ONNX "
+            "needs onnxscript in the same Python",
             reasons,
             package="onnxscript",
         )

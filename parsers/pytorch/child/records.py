@@ -39,7 +39,7 @@ def checked(path: Path) -> bool:
     """
     problem, mappable = looked_at(path)
     if problem:
-        raise WorkerError("usage", f"{path} is damaged: {problem}")
+        raise WorkerError("usage", f"{path} is damaged: {problem}", code="model-damaged")
     return mappable
 
 

@@ -193,7 +193,11 @@ def _put(target: dict[str, Any], route: tuple[str, ...], value: Any) -> None:
 
 def _usage(text: str, parameters: Sequence[Parameter], names: Sequence[str]) -> WorkerError:
     shown = ", ".join(str(p) for p in parameters) or "nothing"
-    return WorkerError("usage", f"{text}. forward takes ({shown}); inputs: {', '.join(names)}")
+    return WorkerError(
+        "usage",
+        f"{text}. forward takes ({shown}); inputs: {', '.join(names)}",
+        code="interface-mismatch",
+    )
 
 
 def _by_position(

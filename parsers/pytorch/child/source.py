@@ -84,7 +84,8 @@ def split(source: str) -> tuple[str, str]:
     if not colon or not place or not attribute or "/" in attribute or "\\" in attribute:
         raise WorkerError(
             "usage",
-            f"{source!r} does not say which model: write FILE.py:NAME or package.module:NAME",
+            f"{source!r} does not name a model: write FILE.py:NAME or package.module:NAME",
+            code="choose-one",
         )
     return place, attribute
 
@@ -99,7 +100,7 @@ def _run_file(name: str, path: Path, package: list[str] | None = None) -> types.
     """Import a file under the given full name; `package` is its __path__ if it is one."""
     spec = importlib.util.spec_from_file_location(name, path, submodule_search_locations=package)
     if spec is None or spec.loader is None:
-        raise WorkerError("usage", f"{path} is not a Python file")
+        raise WorkerError("usage", f"{path} is not a Python file", code="unknown-format")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
@@ -170,7 +171,7 @@ def _package_above(path: Path, levels: int) -> Path | None:
 def import_file(path: Path) -> types.ModuleType:
     """Import a Python file. Raises usage, dependency or source errors."""
     if not path.is_file():
-        raise WorkerError("usage", f"there is no file {path}")
+        raise WorkerError("usage", f"there is no file {path}", code="file-not-found")
     path = path.resolve()
     sys.argv[:] = [str(path)]
     text = path.read_bytes().decode("utf-8", errors="replace")
@@ -194,6 +195,7 @@ def import_module(name: str, search_paths: Sequence[str]) -> types.ModuleType:
             raise WorkerError(
                 "usage",
                 f"there is no module {name!r} in {places} or in {sys.executable}",
+                code="code-not-found",
             ) from error
         raise from_user_code(error, f"importing {name}") from error
     except (Exception, SystemExit) as error:
@@ -213,7 +215,9 @@ def _find_attribute(
             close = difflib.get_close_matches(attribute, list(vars(module)), 3)
             known = sorted(dict.fromkeys([*names, *close]))
             hint = f"; it has: {', '.join(known)}" if known else "; it defines no model"
-            raise WorkerError("usage", f"{place} has no {attribute!r}{hint}") from error
+            raise WorkerError(
+                "usage", f"{place} has no {attribute!r}{hint}", code="code-not-found"
+            ) from error
     return value
 
 

@@ -175,22 +175,23 @@ class States:
         listed = ", ".join(state.told() for state in self.fed)
         if listed:
             said.append(
-                "STATE IS EXPLICIT: forward changes buffers, and outputs hang on what they were. "
-                "In the converted model each NAME is an input, and NAME_out the output to feed as "
-                f"NAME in the next run: {listed}"
+                "STATE IS EXPLICIT: forward changes buffers, and outputs depend on their "
+                "earlier values. In the converted model each NAME is an input, and NAME_out "
+                f"is the output to feed as NAME in the next run: {listed}"
             )
         held = ", ".join(state.told() for state in self.changed if state.held)
         if held:
             said.append(
-                "STATE IS HELD: forward changes buffers, and outputs hang on what they were. By "
-                "--no-state each run of the converted model starts with them as they are stored, "
-                f"and forgets what it changes; the source was compared in the same way: {held}"
+                "STATE IS HELD: forward changes buffers, and outputs depend on their "
+                "earlier values. With --no-state, each run of the converted model starts "
+                "with the stored values, and forgets its changes. The source was compared "
+                f"in the same way: {held}"
             )
         rest = ", ".join(item.path for item in self.changed if not (item.fed or item.held))
         if rest:
             said.append(
-                "BUFFERS THAT FORWARD CHANGES: no output hangs on what they were before a call, "
-                f"and the converted model doesn't keep them: {rest}"
+                "BUFFERS THAT FORWARD CHANGES: no output depends on their values before a "
+                f"call, so the converted model doesn't keep them: {rest}"
             )
         return said
 
@@ -208,10 +209,10 @@ def require_none(model: Any, run: Callable[[], Sequence[torch.Tensor]]) -> None:
     if kept and not all(map(_same, first, run())):
         raise WorkerError(
             "unsupported",
-            f"the model keeps state between calls: forward changes {', '.join(kept)}, which a "
-            "graph can't. Register such tensors as buffers of one size, so that they become inputs "
-            "and outputs (or, by --no-state, stay as they are stored), or rewrite forward so that "
-            "it takes the state and returns it",
+            f"the model keeps state between calls: forward changes {', '.join(kept)}, which "
+            "a graph can't. Register such tensors as buffers of one size. Then they become "
+            "inputs and outputs (with --no-state, they keep their stored values). Or "
+            "rewrite forward so that it takes the state and returns it",
             [f"{path} is changed in forward" for path in kept],
         )
 

@@ -18,7 +18,12 @@ def take(model: Any, name: str | None) -> Any:
         known = [part for part in parts if part]
         more = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
         listed = ", ".join(known[:_SHOWN]) + more if known else "none"
-        raise WorkerError("usage", f"the model has no submodule {name!r}; it has: {listed}", known)
+        raise WorkerError(
+            "usage",
+            f"the model has no submodule {name!r}; it has: {listed}",
+            known,
+            code="unknown-name",
+        )
     return parts[name]
 
 

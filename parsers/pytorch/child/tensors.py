@@ -50,12 +50,16 @@ def read_specs(inputs: Sequence[Mapping[str, Any]]) -> list[Spec]:
     for item in inputs:
         spec = Spec(str(item["name"]), str(item["dtype"]), tuple(item["shape"]))
         if spec.dtype not in DTYPES:
-            raise WorkerError("usage", f"input {spec.name}: no dtype {spec.dtype!r}")
+            raise WorkerError(
+                "usage", f"input {spec.name}: no dtype {spec.dtype!r}", code="option-value"
+            )
         if not all(d if isinstance(d, str) else d >= 0 for d in spec.shape):
-            raise WorkerError("usage", f"input {spec.name}: bad shape {list(spec.shape)}")
+            raise WorkerError(
+                "usage", f"input {spec.name}: bad shape {list(spec.shape)}", code="option-value"
+            )
         specs.append(spec)
     if not specs:
-        raise WorkerError("usage", "no inputs are given")
+        raise WorkerError("usage", "no inputs are given", code="inputs-unknown")
     return specs
 
 
@@ -107,7 +111,7 @@ def read_feeds(path: str) -> dict[str, torch.Tensor]:
     try:
         return npz.read(path)
     except (OSError, ValueError, RuntimeError, zipfile.BadZipFile) as error:
-        raise WorkerError("usage", f"feeds {path} cannot be read: {error}") from error
+        raise WorkerError("usage", f"feeds {path} cannot be read: {error}", code="usage") from error
 
 
 def plain(tensor: torch.Tensor) -> torch.Tensor:
@@ -142,7 +146,9 @@ def in_order(
     """
     missing = [name for name in names if name not in feeds]
     if missing:
-        raise WorkerError("usage", f"feeds lack {', '.join(missing)}; they hold {list(feeds)}")
+        raise WorkerError(
+            "usage", f"feeds lack {', '.join(missing)}; they hold {list(feeds)}", code="usage"
+        )
     values = []
     for name in names:
         cast = dtypes is not None and dtypes.get(name) == "bfloat16"

@@ -76,12 +76,14 @@ def _refused(path: Path, error: Exception) -> WorkerError:
     """The error for a file that the weights-only reader did not accept."""
     names = globals_beyond_tensors(path)
     if not names:
-        return WorkerError("usage", f"{path} is not a PyTorch checkpoint: {error}")
+        return WorkerError(
+            "usage", f"{path} is not a PyTorch checkpoint: {error}", code="model-damaged"
+        )
     return WorkerError(
         "untrusted",
-        f"{path} is a pickle that asks for {', '.join(names)}: reading it could run code that the "
-        "file brings. Nothing of it was run. Save the state_dict alone (or as .safetensors), or "
-        "trust the file explicitly if you know its origin.",
+        f"{path} is a pickle that asks for {', '.join(names)}: reading it could run code "
+        "that the file brings. Modelyard ran nothing of it. Save only the state_dict (or "
+        ".safetensors), or trust the file explicitly if you know its origin.",
         names,
     )
 
@@ -89,7 +91,7 @@ def _refused(path: Path, error: Exception) -> WorkerError:
 def _read_pickle(path: Path, trust: bool, module_name: str, mapped: bool) -> Any:
     """torch.load on the CPU; code in the file runs only when `trust` is set."""
     if contents.kind_of(path) == contents.PADDED:
-        raise WorkerError("usage", f"{path} is {contents.PADDED}")
+        raise WorkerError("usage", f"{path} is {contents.PADDED}", code="model-damaged")
     known = "mmap" in inspect.signature(torch.load).parameters  # from torch 2.1 on
     mappable = zipfile.is_zipfile(path) and records.checked(path)
     how = {"mmap": True} if mapped and known and mappable else {}
@@ -105,6 +107,7 @@ def _read_pickle(path: Path, trust: bool, module_name: str, mapped: bool) -> Any
         raise WorkerError(
             "usage",
             f"{path} cannot be read as a PyTorch checkpoint: {error or type(error).__name__}",
+            code="model-damaged",
         ) from error
 
 
@@ -118,7 +121,9 @@ def _read_safetensors(path: Path) -> Tensors:
     try:
         tensors: Tensors = load_file(path, device="cpu")
     except (SafetensorError, OSError, ValueError) as error:
-        raise WorkerError("usage", f"{path} is not a safetensors file: {error}") from error
+        raise WorkerError(
+            "usage", f"{path} is not a safetensors file: {error}", code="model-damaged"
+        ) from error
     return tensors
 
 
@@ -127,7 +132,11 @@ def require_small_header(path: Path, kind: Literal["usage", "source"]) -> None:
     with path.open("rb") as file:
         size = int.from_bytes(file.read(8), "little")
     if _HEADER < size < path.stat().st_size:
-        raise WorkerError(kind, f"{path} has a header of {size:,} bytes, of at most {_HEADER:,}")
+        raise WorkerError(
+            kind,
+            f"{path} has a header of {size:,} bytes; the limit is {_HEADER:,}",
+            code="model-damaged",
+        )
 
 
 def read(path: Path, trust: bool, module_name: str, mapped: bool = False) -> Any:
@@ -143,7 +152,7 @@ def read(path: Path, trust: bool, module_name: str, mapped: bool = False) -> Any
         WorkerError: ``usage``, ``dependency`` or ``untrusted``.
     """
     if not path.is_file():
-        raise WorkerError("usage", f"there is no weights file {path}")
+        raise WorkerError("usage", f"there is no weights file {path}", code="file-not-found")
     if path.suffix == ".safetensors":
         return _read_safetensors(path)
     return _read_pickle(path, trust, module_name, mapped)
@@ -233,7 +242,9 @@ def follow(content: Any, key: str) -> Any:
         if mapping is None or step not in mapping:
             known = ", ".join(map(str, mapping)) if mapping is not None else "no keys"
             raise WorkerError(
-                "usage", f"the weights file has no key {key!r}: at {step!r} it has {known}"
+                "usage",
+                f"the weights file has no key {key!r}: at {step!r} it has {known}",
+                code="weights-mismatch",
             )
         value = mapping[step]
     return value
@@ -255,6 +266,7 @@ def _choose(own: Tensors, found: list[Candidate]) -> Match:
             f"the weights file holds {len(names)} sets of weights that fit this model: "
             f"{', '.join(names)}; choose one with --weights-key",
             names,
+            code="choose-one",
         )
     if fitting:
         return fitting[0]
@@ -265,6 +277,7 @@ def _choose(own: Tensors, found: list[Candidate]) -> Match:
         f"the weights{place} do not fit the model: {len(nearest.problems)} differences, "
         f"first: {nearest.problems[0]}",
         nearest.problems,
+        code="weights-mismatch",
     )
 
 
@@ -285,7 +298,9 @@ def select(content: Any, own: Tensors, key: str | None) -> Match:
         found = candidates(content)
     if not found:
         at = f" at key {key!r}" if key else ""
-        raise WorkerError("usage", f"the weights file holds no dict of tensors{at}")
+        raise WorkerError(
+            "usage", f"the weights file holds no dict of tensors{at}", code="weights-mismatch"
+        )
     return _choose(own, found)
 
 
@@ -342,7 +357,9 @@ def _apply(model: torch.nn.Module, match: Match, path: Path, meta: bool) -> None
         with _Releasing(path, match.tensors):
             model.load_state_dict(match.tensors, strict=False, assign=meta)
     except RuntimeError as error:
-        raise WorkerError("usage", f"the weights do not fit the model: {error}") from error
+        raise WorkerError(
+            "usage", f"the weights do not fit the model: {error}", code="weights-mismatch"
+        ) from error
 
 
 def load_into(model: torch.nn.Module, path: Path, key: str | None, trust: bool) -> tuple[str, str]:

@@ -16,7 +16,7 @@ def read(path: str) -> Dict[str, Any]:
         with np.load(path, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
     except (OSError, ValueError, zipfile.BadZipFile) as error:
-        raise WorkerError("usage", f"the feeds can't be read: {error}") from error
+        raise WorkerError("usage", f"the feeds can't be read: {error}", code="usage") from error
 
 
 def write(path: str, arrays: Mapping[str, Any]) -> None:

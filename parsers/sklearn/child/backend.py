@@ -93,7 +93,7 @@ class SklearnBackend(FrameworkBackend):
         from . import outputs
 
         if not self._gives:
-            raise WorkerError("usage", "no model is exported")
+            raise WorkerError("usage", "no model is exported", code="usage")
         try:
             return outputs.predicted(self._model, self._takes.joined(feeds), self._gives)
         # The libraries raise what they like, and a pipeline's parts may be the user's.

@@ -59,6 +59,6 @@ def model(booster: Any) -> Any:
             return kind(booster, bool(told.get("average_output")))
     raise WorkerError(
         "unsupported",
-        "LightGBM's objective isn't one that onnxmltools translates",
+        "onnxmltools can't translate LightGBM's objective",
         [f"objective {objective or '(its own)'}"],
     )

@@ -139,7 +139,7 @@ def texts(categories: Any) -> List[str]:
     if len(set(found)) < len(found):
         raise WorkerError(
             "unsupported",
-            "ONNX's text has one value for what is missing",
+            "ONNX's text has only one value for missing data",
             [f"categories {list(categories)!r}: two of them are the same text in ONNX"],
         )
     return found

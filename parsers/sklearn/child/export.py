@@ -166,7 +166,7 @@ def _described(value: Any, model: Any) -> Gives:
     if kind != "tensor_type" or value.name not in ("label", "probabilities", "scores", "value"):
         raise WorkerError(
             "unsupported",
-            "the model gives what ONNX has no tensors for",
+            "the model gives outputs for which ONNX has no tensors",
             [f"{steps.name_of(steps.last(model))}: its output {value.name} is a {kind}"],
         )
     tensor = value.type.tensor_type

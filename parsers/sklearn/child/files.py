@@ -67,7 +67,7 @@ def _skops(path: Path, params: Mapping[str, Any]) -> Any:
         if problem := next(archive.grown(members), ""):
             raise WorkerError("broken", problem)
         if _count(json.loads(members.read("schema.json")), {}) > _MOST:
-            raise WorkerError("broken", f"its schema comes to more than {_MOST:,} values")
+            raise WorkerError("broken", f"its schema has more than {_MOST:,} values")
     data = path.read_bytes()
     found = skops.get_untrusted_types(data=data)
     unknown = [name for name in found if name not in OURS]
@@ -171,4 +171,6 @@ def _hold(part: Any, columns: float) -> None:
         sets = min(len(part.raw_left_cat_bitsets), len(part.binned_left_cat_bitsets))
         held &= (nodes[inner]["is_categorical"] == 0) | (nodes[inner]["bitset_idx"] < sets)
     if not np.all(held):
-        raise WorkerError("broken", f"a {type(part).__name__} leads out of its nodes or columns")
+        raise WorkerError(
+            "broken", f"a {type(part).__name__} refers to nodes or columns that don't exist"
+        )

@@ -121,7 +121,10 @@ def of(model: Any) -> Takes:
         raise WorkerError(
             "unsupported",
             "the model doesn't say how many columns it takes",
-            [f"{kind}: it has no n_features_in_: it isn't fitted, or takes words or dictionaries"],
+            [
+                f"{kind}: it has no n_features_in_, so it isn't fitted, or it takes words or "
+                "dictionaries"
+            ],
         )
     names = getattr(model, "feature_names_in_", None)
     table = None if names is None else [str(name) for name in names]

@@ -47,7 +47,7 @@ def as_text(model: Any) -> Iterator[Dict[str, int]]:
     try:
         if beyond := [n for n in numbers.values() if not _INTEGERS.min <= n <= _INTEGERS.max]:
             what = f"the label {beyond[0]} is beyond int64"
-            raise WorkerError("unsupported", "ONNX has no such labels", [what])
+            raise WorkerError("unsupported", "ONNX has no labels of this kind", [what])
         yield numbers
     finally:
         for held, name, value in swapped:

@@ -44,7 +44,7 @@ def held(text: str) -> str:
     if not end or not rest:
         raise WorkerError("broken", "it is cut short, or holds no trees")
     if len(rest) > _MOST_TREES:
-        raise WorkerError("broken", f"it has {len(rest):,} trees, of at most {_MOST_TREES:,}")
+        raise WorkerError("broken", f"it has {len(rest):,} trees; the limit is {_MOST_TREES:,}")
     head, trees = _fields(first), [_fields(tree) for tree in rest]
     columns = _number(head, "max_feature_idx") + 1
     classes = _number(head, "num_tree_per_iteration")
@@ -53,7 +53,7 @@ def held(text: str) -> str:
     fits = fits and 0 < classes == _number(head, "num_class") and len(trees) % classes == 0
     fits = fits and _classes(head) in (None, classes)
     if not fits or not all(_leads(tree, columns) for tree in trees):
-        raise WorkerError("broken", "a tree leads out of its nodes, columns or classes")
+        raise WorkerError("broken", "a tree refers to nodes, columns or classes that don't exist")
     parts = ["tree", *_lines(head, _HEAD), *(name for name in _FLAGS if name in head)]
     for number, tree in enumerate(trees):
         parts += ["", f"Tree={number}", *_lines(tree, tree), ""]
@@ -70,7 +70,7 @@ def holding() -> Iterator[None]:
     def set_state(booster: Any, state: Mapping[str, Any]) -> None:
         texts = [state[name] for name in ("_handle", "handle") if name in state]
         if len(texts) != 1 or not isinstance(texts[0], str):
-            raise WorkerError("broken", "a booster of LightGBM's has no text")
+            raise WorkerError("broken", "a booster of LightGBM is empty")
         rest = {name: value for name, value in state.items() if name not in ("_handle", "handle")}
         own(booster, {**rest, "_handle": held(texts[0])})
 
@@ -87,7 +87,7 @@ def _fields(lines: str) -> Fields:
         name, _, value = line.strip().partition("=")
         if name in _KNOWN:
             if name in found:
-                raise WorkerError("broken", f"it has two lines of {name} where it may have one")
+                raise WorkerError("broken", f"it has two lines of {name}, but only one is allowed")
             found[name] = value.split()
     return found
 

@@ -39,12 +39,14 @@ def _set_shape(operator: Any) -> None:
 def _convert(scope: Any, operator: Any, container: Any) -> None:
     nodes, part = Nodes(scope, operator, container), operator.raw_operator
     if not np.isnan(part.missing_values) or part.metric != "nan_euclidean":
-        raise untranslated(part, "only NaN is missing, and nan_euclidean the metric")
+        raise untranslated(
+            part, "missing values other than NaN, or a metric other than nan_euclidean"
+        )
     if part.weights != "uniform":
         raise untranslated(
             part,
-            "weights that aren't uniform: scikit-learn's float32 distances are off by some 1e-3, "
-            "and one over that decides where rows are near",
+            "weights that aren't uniform: scikit-learn's float32 distances have errors near "
+            "1e-3, and their inverse decides which rows are near",
         )
     rows = nodes.cast(nodes.joined(), onnx.TensorProto.FLOAT)
     gone = nodes.node("IsNaN", rows)

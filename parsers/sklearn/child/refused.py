@@ -16,7 +16,9 @@ def require_translated(model: Any) -> None:
     """Raise unsupported, with all that is in a model and can't be translated."""
     found = list(dict.fromkeys(text for part, _ in steps.parts(model) for text in _of(part)))
     if found:
-        raise WorkerError("unsupported", "the model has what isn't translated to ONNX", found)
+        raise WorkerError(
+            "unsupported", "the model has parts that Modelyard doesn't translate to ONNX", found
+        )
 
 
 def _of(part: Any) -> Iterator[str]:

@@ -28,7 +28,7 @@ def _require(part: Any, held: Any) -> None:
             return
     except (AttributeError, IndexError, TypeError, ValueError):  # a number is of another kind
         pass
-    raise WorkerError("broken", f"a {type(part).__name__} leads out of its numbers")
+    raise WorkerError("broken", f"a {type(part).__name__} refers to numbers that don't exist")
 
 
 def _machine_held(part: Any) -> bool:

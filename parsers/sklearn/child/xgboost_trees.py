@@ -23,7 +23,9 @@ def hold(booster: Any) -> None:
         kept = len(info) == len(trees) and all(0 <= group < groups for group in info)
         kept = kept and steps == sorted(steps) and all(0 <= step <= len(trees) for step in steps)
         if not kept or not all(_held(tree, columns) for tree in trees):
-            raise WorkerError("broken", "a tree leads out of its nodes, columns or classes")
+            raise WorkerError(
+                "broken", "a tree refers to nodes, columns or classes that don't exist"
+            )
 
 
 def _models(booster: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

@@ -20,7 +20,7 @@ def read_feeds(path: str) -> dict[str, Any]:
         with np.load(path, allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files}
     except (OSError, ValueError, TypeError, zipfile.BadZipFile) as error:
-        raise WorkerError("usage", f"feeds {path} cannot be read: {error}") from error
+        raise WorkerError("usage", f"feeds {path} cannot be read: {error}", code="usage") from error
 
 
 def write_arrays(path: str, arrays: Mapping[str, Any]) -> None:
@@ -46,7 +46,9 @@ def as_tensors(names: Sequence[str], dtypes: Sequence[str], feeds: Mapping[str, 
 
     missing = [name for name in names if name not in feeds]
     if missing:
-        raise WorkerError("usage", f"feeds lack {', '.join(missing)}; they hold {list(feeds)}")
+        raise WorkerError(
+            "usage", f"feeds lack {', '.join(missing)}; they hold {list(feeds)}", code="usage"
+        )
     return [tf.cast(tf.constant(feeds[n]), tf.as_dtype(d)) for n, d in zip(names, dtypes)]
 
 

@@ -94,7 +94,7 @@ class TensorFlowBackend(FrameworkBackend):
 
     def _loaded(self) -> Opened:
         if self._model is None:
-            raise WorkerError("usage", "no model is loaded")
+            raise WorkerError("usage", "no model is loaded", code="usage")
         return self._model
 
     def export(self, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -250,6 +250,7 @@ def _rename_outputs(opened: Opened, params: Mapping[str, Any]) -> None:
         raise WorkerError(
             "usage",
             f"--output {', '.join(wanted)}: the model has {len(own)} outputs: {', '.join(own)}",
+            code="interface-mismatch",
         )
 
 

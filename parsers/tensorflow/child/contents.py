@@ -158,7 +158,7 @@ def refuse(used: Sequence[Used], functions: Iterable[str], trust: bool, what: st
         message = f"{what} holds {count} that may act on this machine; nothing of it was run"
         raise WorkerError("untrusted", message, harmful + foreign)
     if foreign:
-        message = f"{what} does what ONNX has no operators for"
+        message = f"{what} uses operators that ONNX doesn't have"
         raise WorkerError("unsupported", message, foreign)
 
 

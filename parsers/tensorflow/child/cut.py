@@ -63,7 +63,12 @@ class Cut:
         self._trust = trust
         lacking = [n.name for n in self._nodes if n.op in PLACEHOLDERS]
         if lacking:
-            raise WorkerError("usage", f"{self._what} needs values that nothing gives it", lacking)
+            raise WorkerError(
+                "usage",
+                f"{self._what} needs values that the inputs don't provide",
+                lacking,
+                code="interface-mismatch",
+            )
 
     def variables(self) -> list[str]:
         """The names of the variables that the outputs depend on."""
@@ -115,8 +120,10 @@ class Cut:
         if not idle:
             return []
         return [
-            f"{self._what} isn't all that its file holds. What its outputs don't need was not run, "
-            f"though it could act on this machine: {'; '.join(idle)}"
+            (
+                f"{self._what} is only a part of its file. The part that its outputs don't need "
+                f"was not run, though it could act on this machine: {'; '.join(idle)}"
+            )
         ]
 
     def _flat(self, outputs: Sequence[str]) -> Graph:

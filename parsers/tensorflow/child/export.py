@@ -64,6 +64,7 @@ class Request:
                 "usage",
                 f"{len(names)} output names are given; the model has {len(own)} outputs: "
                 f"{', '.join(own)}",
+                code="interface-mismatch",
             )
         return names
 
@@ -168,7 +169,7 @@ def _check(request: Request, result: dict[str, Any], concrete: Any) -> None:
         onnx.checker.check_model(result["out"], full_check=False)
     except onnx.checker.ValidationError as error:
         raise WorkerError(
-            "unsupported", "tf2onnx made a model that isn't valid", [str(error)]
+            "unsupported", "tf2onnx wrote a model that isn't valid", [str(error)]
         ) from error
     types = tf_export_graph.output_types(concrete)
     wanted = [(s.name, s.dtype) for s in request.specs]

@@ -64,7 +64,12 @@ class Graph:
         """The node of a tensor. Raises usage where there is none."""
         name = node_name(tensor)
         if name not in self.nodes:
-            raise WorkerError("usage", f"{what}: the graph has no {name}", self.alike(name))
+            raise WorkerError(
+                "usage",
+                f"{what}: the graph has no {name}",
+                self.alike(name),
+                code="interface-mismatch",
+            )
         return self.nodes[name]
 
     def alike(self, name: str) -> list[str]:

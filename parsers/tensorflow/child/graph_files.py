@@ -82,7 +82,9 @@ def _read(path: Path, message: Any) -> Any:
         else:
             message.ParseFromString(path.read_bytes())
     except (OSError, DecodeError, text_format.ParseError, UnicodeDecodeError) as error:
-        raise WorkerError("usage", f"{path.name} can't be read: {error}") from error
+        raise WorkerError(
+            "usage", f"{path.name} can't be read: {error}", code="model-damaged"
+        ) from error
     return message
 
 
@@ -120,9 +122,10 @@ def _outputs(graph: Graph, wanted: Wanted, what: str, kind: str, warnings: list[
     if not found or (len(found) > 1 and not frozen):
         raise WorkerError(
             "usage",
-            f"{what} doesn't say what its outputs are: name each with --output. "
-            + ("It ends in:" if found else "No end of it depends on an input; its last nodes:"),
+            f"{what} doesn't declare its outputs: name each with --output. "
+            + ("Its last nodes:" if found else "No last node depends on an input. The last nodes:"),
             [f"--output {node_name(t)}" for t in found[:_SHOWN] or list(graph.nodes)[-_SHOWN:]],
+            code="inputs-unknown",
         )
     if len(found) > 1:
         names = ", ".join(node_name(t) for t in found)
@@ -178,7 +181,11 @@ def _dtype(graph: Graph, tensor: str) -> str:
     if op_def_registry.get(node.op) is None:
         return "undefined"  # refused as what nobody knows, a little later
     if place >= len(types):
-        raise WorkerError("usage", f"{node.name} ({node.op}) gives {len(types)} tensors: {tensor}")
+        raise WorkerError(
+            "usage",
+            f"{node.name} ({node.op}) gives {len(types)} tensors: {tensor}",
+            code="interface-mismatch",
+        )
     return str(tf.as_dtype(types[place]).name)
 
 
@@ -201,15 +208,20 @@ def _inputs(
         _require_none(graph, needed, what)
         return [_given(graph, item) for item in wanted.inputs]
     if not needed:
-        raise WorkerError("usage", f"{what} has no placeholder: name its inputs with --input")
+        raise WorkerError(
+            "usage",
+            f"{what} has no placeholder: name its inputs with --input",
+            code="inputs-unknown",
+        )
     producer = graph.definition.versions.producer
     unknown = [node for node in needed if not _is_whole(node, producer)]
     if unknown:
         raise WorkerError(
             "usage",
-            f"{what} doesn't say enough of its inputs: pass --input NAME:DTYPE:SHAPE for each, "
-            "or --arg NAME=VALUE for what is always the same",
+            f"{what} doesn't declare its inputs in full: pass --input NAME:DTYPE:SHAPE for "
+            "each, or --arg NAME=VALUE for a value that is always the same",
             [_shown(node, producer) for node in needed],
+            code="inputs-unknown",
         )
     return [
         (TensorInfo(n.name, _dtype(graph, n.name), _shape(n, producer)), tensor_name(n.name))
@@ -222,8 +234,10 @@ def _require_none(graph: Graph, needed: Sequence[Any], what: str) -> None:
         producer = graph.definition.versions.producer
         raise WorkerError(
             "usage",
-            f"{what} needs more inputs than were named: add --input for them, or --arg NAME=VALUE",
+            f"{what} needs more inputs than the command names: add --input or --arg "
+            "NAME=VALUE for them",
             [_shown(node, producer) for node in needed],
+            code="inputs-unknown",
         )
 
 
@@ -268,12 +282,18 @@ def _given(graph: Graph, item: Mapping[str, Any]) -> tuple[TensorInfo, str]:
     node = graph.nodes[node_name(name)]
     dtype = _dtype(graph, name)
     if item.get("dtype") and item["dtype"] != dtype and "dtype" in node.attr:
-        raise WorkerError("usage", f"--input {name}: it is {dtype}, not {item['dtype']}")
+        raise WorkerError(
+            "usage",
+            f"--input {name}: the graph has {dtype}, not {item['dtype']}",
+            code="interface-mismatch",
+        )
     shape = tuple(None if isinstance(d, str) else int(d) for d in item["shape"])
     declared = _shape(node, graph.definition.versions.producer)
     if declared is not None and declared and len(declared) != len(shape):
         raise WorkerError(
-            "usage", f"--input {name}: it has {len(declared)} dimensions, not {len(shape)}"
+            "usage",
+            f"--input {name}: the graph has {len(declared)} dimensions, not {len(shape)}",
+            code="interface-mismatch",
         )
     return TensorInfo(_names([tensor_name(name)])[0], dtype, shape), tensor_name(name)
 
@@ -285,9 +305,15 @@ def _constant(graph: Graph, name: str, value: Any) -> Any:
 
     node = graph.node(name, f"--arg {name}")
     if "dtype" not in node.attr:
-        raise WorkerError("usage", f"--arg {name}: it is a {node.op}, not a placeholder")
+        raise WorkerError(
+            "usage",
+            f"--arg {name}: that is a {node.op}, not a placeholder",
+            code="interface-mismatch",
+        )
     dtype = tf.as_dtype(attribute(node, "dtype").type)
     try:
         return np.asarray(value, dtype=dtype.as_numpy_dtype)
     except (TypeError, ValueError) as error:
-        raise WorkerError("usage", f"--arg {name}: {value!r} is no {dtype.name}") from error
+        raise WorkerError(
+            "usage", f"--arg {name}: {value!r} isn't of type {dtype.name}", code="option-value"
+        ) from error

@@ -58,7 +58,7 @@ def _objects(reader: Any, what: str) -> Any:
         found.ParseFromString(tf_restore.read(reader, _GRAPH, what))
     except DecodeError as error:
         message = f"{what}: the checkpoint's list of objects is damaged: {error}"
-        raise WorkerError("usage", message) from error
+        raise WorkerError("usage", message, code="model-damaged") from error
     return found
 
 

@@ -103,7 +103,7 @@ def open_checkpoint(prefix: Path, what: str) -> Any:
     # Each TensorFlow has its own classes for a file that isn't there, is cut short or damaged.
     except Exception as error:
         message = f"{what}: the checkpoint {prefix.name} can't be read: {error}"
-        raise WorkerError("usage", message) from error
+        raise WorkerError("usage", message, code="weights-mismatch") from error
 
 
 def values(
@@ -136,7 +136,9 @@ def values(
         found[node.name] = tf.Variable(value, trainable=False) if kept else tf.constant(value)
     if missing:
         where = "it is not frozen" if reader is None else "its checkpoint lacks them"
-        raise WorkerError("usage", f"{what}: variables have no values: {where}", missing)
+        raise WorkerError(
+            "usage", f"{what}: variables have no values: {where}", missing, code="weights-mismatch"
+        )
     return found
 
 
@@ -156,7 +158,7 @@ def read(reader: Any, key: str, what: str) -> Any:
     # A file of it that is missing, cut short or damaged.
     except Exception as error:
         message = f"{what}: the checkpoint's {key} can't be read: {error}"
-        raise WorkerError("usage", message) from error
+        raise WorkerError("usage", message, code="weights-mismatch") from error
 
 
 def _own_key(node: Any) -> str:
@@ -185,6 +187,8 @@ def _fit(node: Any, value: Any, what: str) -> None:
     if dtype.as_numpy_dtype != value.dtype or not shape.is_compatible_with(value.shape):
         raise WorkerError(
             "usage",
-            f"{what}: {node.name} is {dtype.name}{list(shape) if shape.rank is not None else ''} "
-            f"in the graph, {value.dtype.name}{list(value.shape)} in the checkpoint",
+            f"{what}: {node.name} is "
+            f"{dtype.name}{list(shape) if shape.rank is not None else ''} in the graph, but "
+            f"{value.dtype.name}{list(value.shape)} in the checkpoint",
+            code="weights-mismatch",
         )

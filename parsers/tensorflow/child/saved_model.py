@@ -83,9 +83,13 @@ def read(folder: Path) -> Any:
             path = folder / "saved_model.pbtxt"
             text_format.Parse(path.read_text(encoding="utf-8"), model)
     except (OSError, DecodeError, text_format.ParseError, UnicodeDecodeError) as error:
-        raise WorkerError("usage", f"{folder.name}/{path.name} can't be read: {error}") from error
+        raise WorkerError(
+            "usage", f"{folder.name}/{path.name} can't be read: {error}", code="model-damaged"
+        ) from error
     if not model.meta_graphs:
-        raise WorkerError("usage", f"{folder.name}/{path.name} holds no graph")
+        raise WorkerError(
+            "usage", f"{folder.name}/{path.name} holds no graph", code="model-damaged"
+        )
     return model
 
 
@@ -99,7 +103,10 @@ def _meta_graph(model: Any, what: str) -> Any:
         return serving[0]
     tags = [", ".join(g.meta_info_def.tags) or "no tags" for g in graphs]
     raise WorkerError(
-        "usage", f"{what} holds {len(graphs)} graphs, and not one is for serving alone", tags
+        "usage",
+        f"{what} holds {len(graphs)} graphs, and not exactly one is only for serving",
+        tags,
+        code="choose-one",
     )
 
 
@@ -117,7 +124,9 @@ def _chosen(meta: Any, wanted: str | None, what: str) -> str:
     listing = [_described(name, item) for name, item in served.items()]
     if wanted is not None:
         if wanted not in served:
-            raise WorkerError("usage", f"{what} has no signature {wanted}; it has:", listing)
+            raise WorkerError(
+                "usage", f"{what} has no signature {wanted}; it has:", listing, code="unknown-name"
+            )
         return wanted
     if DEFAULT in served:
         return DEFAULT
@@ -128,6 +137,7 @@ def _chosen(meta: Any, wanted: str | None, what: str) -> str:
         "usage",
         f"{what} has {len(served)} signatures, and none is {DEFAULT}: pass --signature NAME",
         listing,
+        code="choose-one",
     )
 
 
@@ -149,10 +159,11 @@ def _nothing_served(meta: Any, what: str) -> WorkerError:
             details.append(f"it can be called: {child.local_name}({', '.join(inputs)})")
     return WorkerError(
         "usage",
-        f"{what} has no signature, so nothing says what its inputs and outputs are. Save it with "
-        "one: tf.saved_model.save(model, folder, "
+        f"{what} has no signature, so its inputs and outputs aren't known. Save it with one: "
+        "tf.saved_model.save(model, folder, "
         "signatures=model.FUNCTION.get_concrete_function(tf.TensorSpec(...)))",
         details,
+        code="inputs-unknown",
     )
 
 
@@ -192,7 +203,9 @@ def _info(key: str, item: Any) -> TensorInfo:
     import tensorflow as tf
 
     if item.WhichOneof("encoding") != "name":
-        raise WorkerError("unsupported", f"{key} is no plain tensor", [f"{key}: sparse or ragged"])
+        raise WorkerError(
+            "unsupported", f"{key} isn't a plain tensor", [f"{key}: sparse or ragged"]
+        )
     return TensorInfo(key, tf.as_dtype(item.dtype).name, _dims(item.tensor_shape))
 
 
@@ -257,4 +270,4 @@ def _require_inside(folder: Path) -> None:
         if root not in path.resolve().parents
     ]
     if outside:
-        raise WorkerError("untrusted", f"{folder.name} takes files from elsewhere", outside)
+        raise WorkerError("untrusted", f"{folder.name} reads files from outside of it", outside)

@@ -83,11 +83,17 @@ class LiteRTBackend(FrameworkBackend):
             params.get("packed") or "",
         )
         if entry.subgraph and entry.signature is None:
-            raise WorkerError("usage", f"subgraph {entry.subgraph} has no signature to run it by")
+            raise WorkerError(
+                "usage",
+                f"subgraph {entry.subgraph} has no signature, so it can't be run",
+                code="choose-one",
+            )
         try:
             facts = Path(entry.file).stat()
         except OSError as error:
-            raise WorkerError("source", f"LiteRT can't open the file: {error}") from error
+            raise WorkerError(
+                "source", f"LiteRT can't open the file: {error}", code="runtime-failed"
+            ) from error
         stamp = (facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns)
         if not params.get("again") or (entry, stamp) != (self._entry, self._stamp):
             self._entry, self._stamp, self._runners = entry, stamp, []
@@ -144,7 +150,7 @@ class LiteRTBackend(FrameworkBackend):
 
     def _required(self) -> Entry:
         if self._entry is None:
-            raise WorkerError("usage", "no model is loaded")
+            raise WorkerError("usage", "no model is loaded", code="usage")
         return self._entry
 
     def time(self, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -259,7 +265,7 @@ class Runner:
         """Outputs by name, in order."""
         missing = [name for name in self._entry.inputs if name not in feeds]
         if missing:
-            raise WorkerError("usage", f"inputs are missing: {', '.join(missing)}")
+            raise WorkerError("usage", f"inputs are missing: {', '.join(missing)}", code="usage")
         with _Failing("running the model"):
             if self._signature is not None:
                 return self._run_signature(feeds)
@@ -324,7 +330,9 @@ class _Failing:
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         if isinstance(error, (ValueError, RuntimeError, MemoryError)):
-            raise WorkerError("source", f"LiteRT failed while {self._doing}: {error}") from error
+            raise WorkerError(
+                "source", f"LiteRT failed while {self._doing}: {error}", code="runtime-failed"
+            ) from error
 
 
 def _cores() -> int:
@@ -358,7 +366,7 @@ def _read(path: str) -> dict[str, Any]:
         with np.load(path, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
     except (OSError, ValueError, zipfile.BadZipFile) as error:
-        raise WorkerError("usage", f"the feeds can't be read: {error}") from error
+        raise WorkerError("usage", f"the feeds can't be read: {error}", code="usage") from error
 
 
 def _write(path: str, arrays: Mapping[str, Any]) -> None:

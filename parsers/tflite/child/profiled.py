@@ -61,7 +61,11 @@ def _summed(events: list[_Event], runs: int) -> dict[str, Any]:
     whole = sum(event.us for event in events if event.tag == "Invoke" and event.kind == 1)
     told = [event for event in events if event.kind in (_OPERATOR, _DELEGATES)]
     if not told or len(told) % runs:
-        raise WorkerError("usage", "LiteRT's profiler doesn't tell the same operators of each run")
+        raise WorkerError(
+            "usage",
+            "LiteRT's profiler lists other operators in each run",
+            code="option-not-applicable",
+        )
     _take_apart(told)
     count = len(told) // runs
     found = []
@@ -130,7 +134,7 @@ class _Model:
     def call(self, name: str, *args: Any) -> None:
         """Raises source where it fails."""
         if status := getattr(self._library, name)(*args):
-            raise WorkerError("source", _ERROR.format(name, status))
+            raise WorkerError("source", _ERROR.format(name, status), code="runtime-failed")
 
     def _out(self, name: str, *args: Any) -> c.c_void_p:
         made = c.c_void_p()
@@ -214,7 +218,9 @@ class _Model:
         count = c.c_int()
         self.call("LiteRtGetNumProfilerEvents", self.profiler, c.byref(count))
         if not count.value:
-            raise WorkerError("usage", "LiteRT's profiler told nothing")
+            raise WorkerError(
+                "usage", "LiteRT's profiler gave no figures", code="option-not-applicable"
+            )
         held = c.create_string_buffer(_LARGEST * count.value)
         c.memset(held, _SENTINEL, _LARGEST * count.value)
         self.call("LiteRtGetProfilerEvents", self.profiler, count, held)
@@ -244,4 +250,8 @@ def _library() -> c.CDLL:
             library = c.CDLL(str(folder / name))
             if hasattr(library, "LiteRtGetProfilerEvents"):
                 return library
-    raise WorkerError("usage", "this ai-edge-litert has no profiler that Python reaches")
+    raise WorkerError(
+        "usage",
+        "Python can't reach a profiler in this ai-edge-litert",
+        code="option-not-applicable",
+    )

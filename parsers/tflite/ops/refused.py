@@ -20,11 +20,11 @@ _SINGLE = {
     "BITCAST": "ONNX (opset 20) has no reinterpretation of bits",
     "LSH_PROJECTION": "it hashes, which ONNX can't",
     "SKIP_GRAM": "it works on strings",
-    "CALL_ONCE": "its initialization of variables could not be carried out beforehand",
+    "CALL_ONCE": "its initialization of variables could not be computed in advance",
     "VAR_HANDLE": "its variable could not be made an input and an output",
     "READ_VARIABLE": "its variable could not be made an input and an output",
     "ASSIGN_VARIABLE": "its variable could not be made an input and an output",
-    "DELEGATE": "it stands for what a delegate of one device ran",
+    "DELEGATE": "it stands for a part that a delegate ran on one device",
     "RANDOM_STANDARD_NORMAL": "random numbers can't be checked against the source's",
     "RANDOM_UNIFORM": "random numbers can't be checked against the source's",
     "MULTINOMIAL": "random numbers can't be checked against the source's",
@@ -37,5 +37,5 @@ def reason_for(operator: Operator) -> tuple[str, str]:
         if operator.name.startswith(start):
             return reason, _REMEDIES.get(start, "")
     if operator.custom:
-        return "a custom operator, whose meaning the file doesn't hold", ""
-    return _SINGLE.get(operator.name, "there is no lowering to ONNX for it"), ""
+        return "a custom operator, whose meaning isn't in the file", ""
+    return _SINGLE.get(operator.name, "Modelyard can't convert it to ONNX"), ""

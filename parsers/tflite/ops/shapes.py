@@ -125,7 +125,7 @@ def split_v(ctx: Context) -> None:
     if -1 in sizes:
         whole = ctx.shape(0)[axis]
         if whole < 0:
-            ctx.refuse("a part of what is left over of a dimension of free size")
+            ctx.refuse("a part of the rest of a dimension of free size")
         sizes[sizes.index(-1)] = whole - sum(sizes) - 1
     (value,) = ctx.moved(0)
     for i, part in enumerate(_split(ctx, value, axis, sizes)):

@@ -234,7 +234,7 @@ def _cut(pads: Sequence[int], more: Sequence[int], strides: Sequence[int],
         grown.append(max(-behind, 0))
         before = pads[axis]
         if before < 0:
-            raise Refused("its borders are negative", "cut them off behind it (Slice)")
+            raise Refused("its borders are negative", "crop the output instead (Slice)")
         start = str(before) if before else ""
         spans.append(f"{start}:-{behind}" if behind > 0 else f"{start}:")
     if all(span == ":" for span in spans):

@@ -65,7 +65,7 @@ def gather_elements(c: Context) -> None:
 
 def _need_depth(c: Context) -> None:
     if not isinstance((c.shape(1) or [None])[-1], int):
-        raise Refused("how many axes its indices are of isn't known", "fix it (--dim)")
+        raise Refused("the number of axes of its indices isn't known", "fix it (--dim)")
 
 
 @op("GatherND")

@@ -111,7 +111,7 @@ def determinant(c: Context) -> None:
 def dropout(c: Context) -> None:
     """Nothing, but while it is trained; a training Dropout of the graph's is random."""
     if c.has(2) and c.number(2) is not False and c.number(2) != 0:
-        raise Refused("it drops at random", "export the model for inference")
+        raise Refused("it drops random values", "export the model for inference")
     ratio = c.number(1) if c.has(1) else 0.5
     if len(c.node.outputs) > 1 and c.node.outputs[1].name:
         c.emit(f'ops.ones_like({c.arg(0)}, dtype="bool")', output=c.node.outputs[1])

@@ -32,7 +32,7 @@ def _window(c: Context) -> tuple[list[int], list[int], list[int], list[int]]:
     if c.attr("ceil_mode", 0):
         for axis, size in enumerate(spatial(c)):
             if not isinstance(size, int):
-                raise Refused("it rounds a size up that is free", "fix it (--dim)")
+                raise Refused("it rounds up a size that is free", "fix it (--dim)")
             whole = size + pads[axis] + pads[axis + space]
             steps = -(-(whole - kernel[axis]) // strides[axis])
             if steps * strides[axis] >= size + pads[axis]:

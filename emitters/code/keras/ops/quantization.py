@@ -27,7 +27,7 @@ def quantize(c: Context) -> None:
     """Rounded to half even, cut off at the type's ends."""
     gives = c.out_dtype()
     if gives not in _ENDS:
-        raise Refused(f"Keras rounds to no {gives}", "use int8 or uint8")
+        raise Refused(f"Keras can't round to {gives}", "use int8 or uint8")
     zero = c.arg(2) if c.has(2) else "None"
     low, high = _ENDS[gives]
     told = f'{c.arg(0)}, {c.arg(1)}, {zero}, "{gives}", ({low}, {high}){_places(c)}'

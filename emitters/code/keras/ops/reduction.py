@@ -85,7 +85,7 @@ def _of_none(c: Context, axes: list[int], op_type: str) -> None:
     if not c.attr("keepdims", 1):
         sizes = [size for i, size in enumerate(shape) if i not in gone]
     if any(not isinstance(size, int) for size in sizes):
-        raise Refused("it reduces nothing to sizes that are free", "fix them (--dim)")
+        raise Refused("it reduces to free sizes without a reduction", "fix them (--dim)")
     dtype = np.dtype(c.value(0).dtype.numpy())  # type: ignore[union-attr]
     if dtype.kind in "fV":
         value = number(np.float32("inf" if op_type == "ReduceMin" else "-inf"))

@@ -22,7 +22,7 @@ def need_sizes(c: Context, at: int) -> list[Element]:
     """An operand that is a shape; raises Refused where it hangs on values."""
     found = c.sizes(at)
     if found is None:
-        raise Refused(COMPUTED, "make it constant, or of other tensors' shapes")
+        raise Refused(COMPUTED, "make it constant, or compute it from other tensors' shapes")
     return found
 
 
@@ -52,7 +52,7 @@ def _copied(c: Context, sizes: list[Element]) -> list[Element]:
         return sizes
     shape = c.shape(0)
     if shape is None:
-        raise Refused("how many axes it has isn't known", "give the input's shape (--input)")
+        raise Refused("the number of axes isn't known", "give the input's shape (--input)")
     own = [size if isinstance(size, int) else Dim(c.value(0), i) for i, size in enumerate(shape)]
     return [own[i] if size == 0 else size for i, size in enumerate(sizes)]
 
@@ -74,7 +74,7 @@ def flatten(c: Context) -> None:
     elif axis == 1:
         c.emit(f"ops.reshape({c.arg(0)}, (ops.shape({c.arg(0)})[0], -1))")
     else:
-        raise Refused("sizes before and behind its axis are free", "fix them (--dim)")
+        raise Refused("the sizes before and after its axis are free", "fix them (--dim)")
 
 
 @op("Squeeze")
@@ -161,7 +161,7 @@ def split(c: Context) -> None:
     else:
         size = (c.shape(0) or [])[axis] if c.shape(0) else None
         if not isinstance(size, int):
-            raise Refused("it parts an axis whose size is free", "fix it (--dim)")
+            raise Refused("it splits an axis whose size is free", "fix it (--dim)")
         whole = -(-size // count)
         sizes = [max(min(whole, size - whole * i), 0) for i in range(count)]
     if len(set(sizes)) == 1 and sizes[0]:

@@ -409,7 +409,7 @@ def _check_inputs(
         raise ConfigError(f"configuration expects {expected} inputs, model provides {len(known)}")
     for control in controls:
         if control["name"] not in known:
-            raise ConfigError(f"sequence control '{control['name']}' is no input of the model")
+            raise ConfigError(f"sequence control '{control['name']}' isn't an input of the model")
     batches = int(config.get("max_batch_size", 0)) > 0
     ragged = {entry["name"] for entry in entries if entry.get("allow_ragged_batch")}
     for tensor in tensors:

@@ -26,7 +26,7 @@ const BITS = 22; // of a weight's fraction: Pillow computes in integers
  */
 export async function prepare(stages, file) {
   if (file.size > stages.limits.bytes) {
-    throw new Refused(`${file.name} has ${file.size} bytes, at most ${stages.limits.bytes} are taken`);
+    throw new Refused(`${file.name} has ${file.size} bytes; the limit is ${stages.limits.bytes}`);
   }
   const readers = { picture, sound };
   const known = stages.prepare.filter((item) => item.kind in readers);
@@ -94,10 +94,10 @@ async function decoded(file, limits) {
       imageOrientation: "from-image", premultiplyAlpha: "none", colorSpaceConversion: "none",
     });
   } catch {
-    throw new Refused(`${file.name} can't be read: it is truncated, or no picture that this browser knows`);
+    throw new Refused(`${file.name} can't be read: it is cut short, or not a picture that this browser knows`);
   }
   if (bitmap.width * bitmap.height > limits.pixels) {
-    throw new Refused(`${file.name} has ${bitmap.width} x ${bitmap.height} pixels, at most ${limits.pixels} are taken`);
+    throw new Refused(`${file.name} has ${bitmap.width} x ${bitmap.height} pixels; the limit is ${limits.pixels}`);
   }
   return bitmap;
 }
@@ -153,7 +153,7 @@ function framedPicture(source, size, depth, known, name) {
     return { pixels: { data: pixels, size: wanted, depth }, seen: { size, scale, offset: [0, 0] } };
   }
   if (!known.crop || gaps[0] > 0 || gaps[1] > 0) {
-    throw new Refused(`${name} is ${before.join(" x ")} after resizing, the model's picture is ${wanted.join(" x ")}`);
+    throw new Refused(`${name} is ${before.join(" x ")} after resizing, but the model's picture is ${wanted.join(" x ")}`);
   }
   const offset = gaps.map((gap) => -roundEven(-gap / 2));
   return { pixels: placed(pixels, before, wanted, offset, depth, 0), seen: { size, scale, offset } };
@@ -300,7 +300,7 @@ async function sound(known, file, limits) {
     throw new Refused(`${file.name} can't be read as a sound`);
   }
   if (buffer.duration > limits.seconds) {
-    throw new Refused(`${file.name} is ${Math.round(buffer.duration)} seconds long, at most ${limits.seconds} are taken`);
+    throw new Refused(`${file.name} is ${Math.round(buffer.duration)} seconds long; the limit is ${limits.seconds}`);
   }
   const wave = known.normalize ? normalized(mono(buffer)) : mono(buffer);
   const windows = framed(known, wave);

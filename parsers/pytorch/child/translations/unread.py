@@ -28,7 +28,7 @@ NO_MATTER = {
     **dict.fromkeys(("requires_grad", "sparse_grad", "scale_grad_by_freq"), "for gradients alone"),
     **dict.fromkeys(("cudnn_enable", "cudnn_enabled"), "chooses a kernel"),
     "sparse": "for gradients alone",
-    "generator": "which random numbers: a model that hangs on them is refused",
+    "generator": "which random numbers: a model whose outputs depend on them is refused",
     "implicit": "set by the tracer",
 }
 """Arguments of any operator that what it gives doesn't hang on, and why."""
