@@ -281,7 +281,7 @@ def _require_decodable(known: InGraph, request: Request, targets: Sequence[str])
     if why:
         raise UsageError(
             f"--ort-extensions: {why}",
-            code="prepare-graph",
+            code="preparation",
             hint="Leave --ort-extensions out. Then files are decoded outside of the graph.",
         )
 
@@ -310,7 +310,7 @@ def _require_something(declared: Declaration) -> None:
     )  # fmt: skip
     raise UsageError(
         f"--prepare graph: {what}",
-        code="prepare-graph",
+        code="preparation",
         hint="Write prepare: {kind: picture, ...} or answer: into a recipe, or give "
         "--image-mean and --image-std. Preparation outside of the graph needs no --prepare "
         "graph.",

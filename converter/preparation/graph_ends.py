@@ -61,6 +61,6 @@ def refused(why: str) -> UsageError:
     """What operators can't do."""
     return UsageError(
         f"--prepare graph: {why}",
-        code="prepare-graph",
+        code="preparation",
         hint="Leave --prepare graph out. Then files are prepared outside of the graph.",
     )

@@ -74,7 +74,7 @@ def require_expressible(picture: Picture) -> None:
     if problem:
         raise UsageError(
             f"--prepare graph: {problem}",
-            code="prepare-graph",
+            code="preparation",
             hint="Leave --prepare graph out. Then files are prepared outside of the graph.",
         )
 

@@ -41,7 +41,7 @@ def put_spectrum(model: Model, sound: Sound, spec: TensorSpec) -> None:
         raise UsageError(
             "--prepare graph: a spectrum in the graph needs windows of a fixed length, and "
             "these have none",
-            code="prepare-graph",
+            code="preparation",
             hint="Declare it: prepare: {kind: sound, length: SAMPLES, ...}.",
         )
     value = next(item for item in model.graph.graph.inputs if item.name == spec.name)
