@@ -55,7 +55,7 @@ CASES: list[Case] = [
         }""",
         weights={"i": TWICE}),
     *(
-        Case(f"ScatterND with {dtype}",
+        Case(f"ScatterND of {dtype}",
             graph(
                 f"{dtype}[4, 3, 2] x, int64[3, 1] i, {dtype}[3, 3, 2] u, int64[3, 1] j",
                 [

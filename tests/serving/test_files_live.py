@@ -300,7 +300,7 @@ def test_texts(tmp_path: Path) -> None:
     sent = ["the cat, sees", "a cow", "the dog sees the cat"]
     bad = {
         "a million letters": (b"the cat " * 125_000, "text/plain", 413, "100,000"),
-        "isn't text": (b"\xff\xfe\xfd", "application/octet-stream", 400, "UTF-8"),
+        "no text": (b"\xff\xfe\xfd", "application/octet-stream", 400, "UTF-8"),
         "a picture": (b"abc", "image/png", 415, "image/png"),
         "no second text": (b'{"text": "a", "pair": 5}', "application/json", 400, "pair of text 1"),
         "curl's": (b"the cat, sees", "application/x-www-form-urlencoded", 415, "Content-Type"),
