@@ -41,7 +41,7 @@ def test_model_and_reference_agree() -> None:
     (["=3"], "NAME=VALUE"),
     (["rate=3"], "no input rate"),
     (["power=2.5"], "int64 can't hold"),
-    (["power=two"], "is no value"),
+    (["power=two"], "isn't a value"),
     (["scale=[1, 2]"], r"shape \[2\]"),
     (["weights=1"], r"shape \[\]"),
     (["power=1", "power=2"], "twice"),

@@ -90,7 +90,7 @@ def test_inputs_in_their_place() -> None:
 
 @pytest.mark.parametrize(("graph", "says"), [
     ("g (float[n, 3] x) => (int32[n, 2] y) { y = Multinomial<sample_size = 2>(x) }",
-     "no function"),
+     "isn't computed from one number"),
     ("g (float[n] x) => (float y) { i = NonZero(x) f = Cast<to = 1>(i) r = RandomNormalLike(f) "
      "y = ReduceSum<keepdims = 0>(r) }", "doesn't follow"),
 ])  # fmt: skip

@@ -124,7 +124,7 @@ def test_what_needs_a_mac_says_so(artifact: Get) -> None:
     said = command("check", package, "--against", "zoo:ccexam-mnist", code=0)
     assert "model.mlpackage HAS NOT BEEN RUN" in " ".join(said.out.split())
     said = command("bench", package, code=5)
-    assert "Apple's systems alone" in said.err
+    assert "only runs on Apple's systems" in said.err
 
 
 # -- from every source format to every target ----------------------------------------------

@@ -195,7 +195,7 @@ def test_a_damaged_head_ends_the_process_and_load_refuses_it(pixels: Path, tmp_p
         for refused, words in (
             (data, "truncated"),
             (encoded(small, "BMP"), "is BMP"),
-            (encoded(small, "JPEG", exif=exif), "to be turned"),
+            (encoded(small, "JPEG", exif=exif), "rotated"),
         ):
             with pytest.raises(modelyard.UsageError, match=words):
                 net(refused)

@@ -93,12 +93,12 @@ def test_names_of_cells_are_folders_of_their_own() -> None:
 
 
 @pytest.mark.parametrize(("written", "says"), [
-    ([], "no mapping"),
-    ({"to": "onnx"}, "no list"),
-    ({"to": []}, "no list"),
-    ({"out": ["a", "b"]}, "of the whole run"),
-    ({"parts": [{"a": 1}]}, "of the whole run"),
-    ({"model": [{"out": "a"}]}, "of the whole run"),
+    ([], "a mapping"),
+    ({"to": "onnx"}, "a list"),
+    ({"to": []}, "a list"),
+    ({"out": ["a", "b"]}, "for the whole run"),
+    ({"parts": [{"a": 1}]}, "for the whole run"),
+    ({"model": [{"out": "a"}]}, "for the whole run"),
     ({"tu": ["onnx"]}, "tu isn't an option"),
     ({"to": ["onnx"], "exclude": {"to": "onnx"}}, "isn't a list of combinations"),
     ({"to": ["onnx"], "exclude": [{"precision": "int8"}]}, "which the sweep doesn't vary"),
@@ -232,7 +232,7 @@ def test_a_dry_run_shows_the_cells_and_writes_nothing(folder: Path) -> None:
 def test_what_cant_be_compared_with_is_refused_before_anything_runs(folder: Path) -> None:
     done = command("sweep", "r.yaml", "--against", "nowhere", cwd=folder, code=2)
     assert "holds no report" in done.err and not (folder / "out").exists()
-    assert "is no limit" in command("sweep", "r.yaml", "--want", "1", cwd=folder, code=2).err
+    assert "isn't a limit" in command("sweep", "r.yaml", "--want", "1", cwd=folder, code=2).err
 
 
 def test_what_would_run_code_has_to_be_trusted(folder: Path) -> None:

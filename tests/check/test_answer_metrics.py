@@ -40,7 +40,7 @@ def test_f1_and_spearman_are_their_libraries() -> None:
     found = labels + RNG.standard_normal(50)
     numbers = [(np.array([[x]]), float(y)) for x, y in zip(found, labels, strict=True)]
     assert total("spearman", numbers) == pytest.approx(spearmanr(found, labels).statistic)
-    with pytest.raises(UsageError, match="no number"):
+    with pytest.raises(UsageError, match="isn't a number"):
         total("spearman", [(np.ones((1, 1)), "five")])
 
 

@@ -77,7 +77,7 @@ def test_pictures(tmp_path: Path) -> None:
     options = {**IMAGENET, "coreml_images": ["x"]}
     agree(net(), pictures(net(), **IMAGENET), tmp_path, atol=1e-4, **options)
     package = opened(tmp_path / "model.mlpackage")
-    with package as session, pytest.raises(UsageError, match="no picture"):
+    with package as session, pytest.raises(UsageError, match="isn't a picture"):
         session.run({"x": numbers(1, 3, 8, 8)})
     model = parsed("g (float[1, 1, 6, 6] x) => (float[1, 1, 6, 6] y) { y = Relu(x) }")
     agree(model, pictures(model), tmp_path, coreml_images=["x"])

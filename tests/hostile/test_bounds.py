@@ -288,7 +288,7 @@ def test_memory_of_its_children_counts(tmp_path: Path) -> None:
     (tmp_path / "s.py").write_text(code)
     took = watched("convert", "m.onnx", "--samples", "s.py:f", cwd=tmp_path, limit="1500M")
     assert took.code == 6, took.err
-    assert "ended, since it had taken" in took.err
+    assert "ended, because it had taken" in took.err
     assert took.seconds < 40
 
 

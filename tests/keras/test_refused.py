@@ -187,7 +187,7 @@ CUSTOM = ("Scale (twice)", "Shift (more)", "model.export")
 REFUSED: dict[str, tuple[str, ...]] = {
     "strings.keras": ("StringLookup (words)", "Hashing (hashed)", "TextVectorization (text)"),
     "stateful.keras": ("LSTM (memory): stateful",),
-    "only.weights.h5": ("weights only", "model.save"),
+    "only.weights.h5": ("only holds weights", "model.save"),
     "custom.keras": CUSTOM,
     "custom.h5": CUSTOM,
 }

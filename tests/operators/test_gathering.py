@@ -91,7 +91,7 @@ CASES: list[Case] = [
     Case("GatherND of unknown depth",
         "g (float[b, n] x, int64[m, k] i) => (float[?] y) { y = GatherND (x, i) }",
         sizes={"b": 2, "n": 3}, feeds={"i": [[0, 1]]}, tflite=Refused("of unknown length"),
-        coreml=Refused("length isn't known")),
+        coreml=Refused("unknown length")),
     *(
         Case(f"indices of {op} counted from the start, iOS{version}",
             f"g (float[b, n] x, int64[m, 1] i) => (y) {{ y = {op} (x, i) }}",

@@ -192,7 +192,7 @@ def test_labels_by_key_or_none(load: Load, refuse: Refuse) -> None:
     np.savez("a.npz", x=floats(2, 3), target=["cat", "dog"])
     assert [s.label for s in load("a.npz", X, labels="target")] == ["cat", "dog"]
     refuse("a.npz", X, labels="other", says=("no such array", "x, target"))
-    refuse("a.npz", X, labels="filename", says="for a folder")
+    refuse("a.npz", X, labels="filename", says="a folder")
     refuse("a.npz", X, labels="x", says="is an input")
     np.savez("b.npz", x=floats(2, 3), y=[1, 2])
     assert not load("b.npz", X, labels="none").labelled

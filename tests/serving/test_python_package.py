@@ -206,7 +206,7 @@ GOOD: dict[str, Any] = {"x": [[1, 2.5]], "ids": [[1, 2]]}
     ({**GOOD, "ids": [[1.5, 2]]}, "ids holds float64 values, but the model takes int64"),
     ({**GOOD, "ids": [[2**63] * 2]}, "ids holds numbers that int64 doesn't have"),
     ({"x": [[1]] * 9, "ids": [[1, 2]] * 9},
-     "x holds a batch of 9, but the largest batch is 8 (this package's --max-batch): send fewer"),
+     "x holds a batch of 9, but the largest batch is 8 .this package's --max-batch.: send fewer"),
     ({**GOOD, "x": np.ones((1, 2))}, "x holds float64 values"),
 ])  # fmt: skip
 def test_a_bad_request_is_told_what_is_wrong(request_: Any, message: str,
@@ -229,7 +229,7 @@ def test_a_bad_request_is_told_what_is_wrong(request_: Any, message: str,
     ("FP32", [1, 2], ["NaN", 1], "x holds values of several types: number, text"),
     ("FP32", [1, 2], [True, 1], "x holds values of several types: bool, number"),
     ("FP32", [1, 2], [None, 1], "x holds null or NaN"),
-    ("INT64", [1, 2], [1.5, 2], "x holds float64 values, and its datatype is INT64"),
+    ("INT64", [1, 2], [1.5, 2], "x holds float64 values, but its datatype is INT64"),
     ("FP8", [1, 2], [1, 2], "x: there is no datatype FP8; use BOOL, INT8"),
 ])  # fmt: skip
 def test_a_tensor_is_what_it_says(

@@ -89,7 +89,7 @@ def test_groups_of_instances_are_on_gpus_and_have_every_profile(tmp_path: Path) 
         found = config_of(packaged, file).instance_group
         assert [(list(group.gpus), group.count) for group in found] == [([0], 1), ([1, 2], 2)]
         assert [list(group.profile) for group in found] == [profiles, profiles]
-    with pytest.raises(UsageError, match="TensorRT runs on GPUs only"):
+    with pytest.raises(UsageError, match="TensorRT only runs on GPUs"):
         pack(tmp_path / "cpu", instance_groups=[*groups, "kind: KIND_CPU"])
 
 
@@ -261,7 +261,7 @@ def test_a_plan_of_rtx_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("fields", "message"), [
-    ({"instance_kind": "cpu"}, "TensorRT runs on GPUs only"),
+    ({"instance_kind": "cpu"}, "TensorRT only runs on GPUs"),
     ({"strip_weights": True}, "can't add the weights"),
 ])  # fmt: skip
 def test_options_that_contradict_an_engine(fields: dict[str, Any], message: str) -> None:

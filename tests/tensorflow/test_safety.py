@@ -59,7 +59,7 @@ def test_variables_of_elsewhere_are_refused(opening: Opening, made: Path, tmp_pa
         moved = tmp_path / file.name
         shutil.move(file, moved)
         file.symlink_to(moved)
-    with pytest.raises(ModelError, match="from elsewhere") as error:
+    with pytest.raises(ModelError, match="from outside of it") as error:
         opening(folder)
     assert len(error.value.details) == 2
     opening(folder, trust_source=True)

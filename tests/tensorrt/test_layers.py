@@ -41,7 +41,7 @@ def test_an_engine_has_to_compute_in_what_its_network_asks_for(precision: str) -
         layers.require_as_requested(precision, asked, made)
     layers.require_as_requested(precision, plain, plain)
     layers.require_as_requested("fp32", plain, plain)
-    with pytest.raises(ModelError, match=f"asks for {WANTED[precision]}, and nothing") as error:
+    with pytest.raises(ModelError, match=f"asks for {WANTED[precision]}, but nothing") as error:
         layers.require_as_requested(precision, asked, plain)
     assert error.value.details == ("float32: 1 layers",)
 

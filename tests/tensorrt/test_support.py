@@ -85,7 +85,7 @@ SHAPES = {"shapes": ["x:1x3x16,2x3x16,4x3x16"]}
     (RTX, {"hardware_compatible": "ampere+"}, ("--hardware-compatible: ",), 1),
     (RTX, {"optimization_level": 5}, ("--optimization-level: ",), 1),
     (RTX, {"version_compatible": True, "optimization_level": 2}, (), 2),
-    (HERE, {"compute_capabilities": ["8.6"]}, ("of the options", "GPU at hand only"), 1),
+    (HERE, {"compute_capabilities": ["8.6"]}, ("of the given options", "GPU at hand only"), 1),
     (RTX, {"optimization_level": 6}, (), None),
     (RTX, {"workspace": 0}, (), None),
     (RTX, {"compute_capabilities": ["sm_86"]}, (), None),
@@ -102,7 +102,7 @@ def test_options_that_are_refused(emitter: Any, asked: dict[str, Any], says: tup
 @pytest.mark.skipif(has_gpu(), reason="it is about machines without a GPU")
 def test_what_needs_a_gpu_is_refused_without_one() -> None:
     for field in ("refit", "strip_weights"):
-        with pytest.raises(UsageError, match="of the options"):
+        with pytest.raises(UsageError, match="of the given options"):
             RTX.unsupported(conv_model(), request(**{field: True}))
     with pytest.raises(DependencyError, match="--max-latency can't be judged"):
         RTX.unsupported(conv_model(), request(max_latency=5.0))

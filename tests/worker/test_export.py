@@ -143,7 +143,7 @@ def test_conditions_on_symbols_are_told(worker: Client, write: Write, body: str,
 ])  # fmt: skip
 def test_decisions_by_values(worker: Client, write: Write, body: str) -> None:
     """A trace keeps one branch; other inputs show it."""
-    path, says = write(network(body)), "decides by the values"
+    path, says = write(network(body)), "branches on the values"
     failure = refused(worker, path, [spec("x", "batch", 4)], says, kind="unsupported")
     assert failure.message.startswith(f"{path}:8 takes ")
 

@@ -198,7 +198,7 @@ def test_random_weights_have_no_accuracy(extra: dict[str, dict[str, object]]) ->
 def test_what_comes_with_modelyard_and_what_is_selected() -> None:
     source = catalogue.resolve("zoo:resnet50-random")["source"]
     assert source == f"{ROOT / 'zoo' / 'architectures.py'}:resnet50"
-    with pytest.raises(UsageError, match="comes with modelyard"):
+    with pytest.raises(UsageError, match="comes with Modelyard"):
         catalogue.fetch_model("resnet50-random")
     found = catalogue.select(task="voice-activity-detection", framework="torchscript")
     assert list(found) == ["silero-vad-jit"]

@@ -177,7 +177,7 @@ def test_a_member_and_a_folder_of_an_archive(web: Web, tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["zip", "tar.gz"])
 def test_nothing_is_written_outside(web: Web, tmp_path: Path, name: str, kind: str) -> None:
     web.files["/nets.bin"] = archived(kind, "nets/a.bin", name)
-    with pytest.raises(ModelError, match="outside its folder"):
+    with pytest.raises(ModelError, match="outside of its folder"):
         a_file(web, "/nets.bin", prefix="nets").fetch()
     assert list(tmp_path.rglob("*evil*")) == []
     assert nothing_kept(tmp_path)
