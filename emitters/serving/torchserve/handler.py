@@ -1,7 +1,9 @@
-"""The model for TorchServe: POST /predictions/NAME {input: lists}, answered by {output: lists}."""
+"""The model for TorchServe: POST /predictions/NAME {input: lists}, answered by {output: lists}; GET
+/predictions/NAME?ready=1, answered once the model is loaded."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,9 @@ class Handler:
         answers: list[dict[str, Any]] = [{}] * len(data)
         feeds = {}
         for number, request in enumerate(data):
+            if asks_for_readiness(request):
+                answers[number] = {"ready": True}
+                continue
             try:
                 feeds[number] = self.model.prepare(request.get("body") or request.get("data"))
             except InputError as error:
@@ -29,3 +34,8 @@ class Handler:
         for number, outputs in zip(feeds, self.model.run(list(feeds.values())), strict=True):
             answers[number] = finish(outputs)
         return answers
+
+
+def asks_for_readiness(request: Mapping[str, Any]) -> bool:
+    """Whether it is a GET with ``?ready=1``: what a URL says comes beside an empty body."""
+    return "ready" in request and not request.get("body", True)
