@@ -18,9 +18,3 @@ def top_k(x: Tensor, count: int, dim: int, largest: bool) -> tuple[Tensor, Tenso
     """The first elements in order, and where they are; of equal ones the first is first."""
     values, indices = torch.sort(x, dim=dim, descending=largest, stable=True)
     return values.narrow(dim, 0, count), indices.narrow(dim, 0, count)
-
-
-def shrink(x: Tensor, limit: float, bias: float) -> Tensor:
-    """Nearer to zero by bias beyond limit, zero within."""
-    zero = torch.zeros_like(x)
-    return torch.where(x < -limit, x + bias, torch.where(x > limit, x - bias, zero))
