@@ -7,18 +7,17 @@ otherwise is rewritten or refused. Found by the official node tests, on mindspor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from math import prod
 
 import numpy as np
 import onnx_ir
 from onnx_ir import DataType
 
-from converter.errors import Unsupported
 from converter.ir.attributes import ints, number, text
 from converter.ir.definitions import is_defined
 from converter.ir.edit import all_nodes, constant_tensor, integers
-from converter.passes.legalize import REWRITES, why_illegal
+from converter.passes.legalize import REWRITES
 from converter.passes.legalize.builder import Builder, Value, key_of
 from converter.passes.legalize.chain import LegalizingPass
 from emitters.lowering.folding import fold_constants
@@ -111,15 +110,6 @@ _REWRITES = {
     "ReduceMax": _largest,
 }
 """Without those that only others' axes need: what they give has axes that aren't known, too."""
-
-
-def refusals(model: onnx_ir.Model) -> Iterator[Unsupported]:
-    """Every node that the reader takes otherwise, or not at all."""
-    for node in all_nodes(model):
-        if (reason := why(node)) is not None:
-            known = why_illegal(node)
-            op = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
-            yield Unsupported(node.name or "", op, reason, known.hint if known else REMEDY)
 
 
 def as_before(model: onnx_ir.Model) -> None:
