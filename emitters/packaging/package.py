@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
@@ -199,7 +198,7 @@ class Package:
         tested = "It runs the artifact itself, and needs nothing else of this folder."
         if isinstance(self.runs, Wire):
             first = facts["samples"][0] if facts["samples"] else None
-            asks = [f"curl --fail {shlex.quote(self.runs.url + self.runs.ready)}"]
+            asks = [f"curl --fail {self.runs.url}{self.runs.ready}"]
             asks += [curl(self.runs, facts["inputs"], first)]
             asks += [f"python {name}" + ' "A TEXT"' * bool(texts) for name, _ in clients]
             tested = "It asks the server above; `--url URL` asks another."

@@ -1,9 +1,8 @@
-"""The model for TorchServe: POST /predictions/NAME {input: lists}, answered by {output: lists}; GET
-/predictions/NAME?ready=1, answered once the model is loaded."""
+"""The model for TorchServe: POST /predictions/NAME {input: lists}, answered by {output: lists};
+GET /predictions/NAME/VERSION/ready, answered once the model is loaded."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ class Handler:
         answers: list[dict[str, Any]] = [{}] * len(data)
         feeds = {}
         for number, request in enumerate(data):
-            if asks_for_readiness(request):
+            if context.get_all_request_header(number).get("url_path") == "ready":
                 answers[number] = {"ready": True}
                 continue
             try:
@@ -34,8 +33,3 @@ class Handler:
         for number, outputs in zip(feeds, self.model.run(list(feeds.values())), strict=True):
             answers[number] = finish(outputs)
         return answers
-
-
-def asks_for_readiness(request: Mapping[str, Any]) -> bool:
-    """Whether it is a GET with ``?ready=1``: what a URL says comes beside an empty body."""
-    return "ready" in request and not request.get("body", True)

@@ -1,6 +1,6 @@
 """The model for TorchServe: POST /predictions/NAME a file, answered by what it means; or
-{input: lists}, in JSON, answered by {output: lists}; GET /predictions/NAME?ready=1, answered once
-the model is loaded."""
+{input: lists}, in JSON, answered by {output: lists}; GET /predictions/NAME/VERSION/ready, answered
+once the model is loaded."""
 
 from __future__ import annotations
 
@@ -34,11 +34,12 @@ class Handler:
         answers: list[dict[str, Any]] = [{}] * len(data)
         asked, told = {}, {}
         for number, request in enumerate(data):
-            if asks_for_readiness(request):
+            headers = context.get_all_request_header(number)
+            if headers.get("url_path") == "ready":
                 answers[number] = {"ready": True}
                 continue
             try:
-                asked[number] = self.read(request, context.get_all_request_header(number))
+                asked[number] = self.read(request, headers)
             except REFUSED as error:
                 told[number] = status_of(error), {"error": str(error)}
         told |= zip(asked, self.asking.run(self.model, list(asked.values())), strict=True)
@@ -75,8 +76,3 @@ def _bytes(value: Any) -> bytes:
     if isinstance(value, str):
         return value.encode()
     raise StageError("JSON came among files")
-
-
-def asks_for_readiness(request: Mapping[str, Any]) -> bool:
-    """Whether it is a GET with ``?ready=1``: what a URL says comes beside an empty body."""
-    return "ready" in request and not request.get("body", True)

@@ -52,8 +52,8 @@ START = f"""It needs Java 17 besides (`apt-get install openjdk-17-jre-headless`)
 ```
 {" ".join(LINE)} {CONFIG}
 ```
-`/ping` says Healthy before workers have loaded the model. `/predictions/NAME?ready=1` is answered
-by a worker that has, and `curl http://127.0.0.1:8081/models/NAME` shows all workers."""
+`/ping` says Healthy before workers have loaded the model. `/predictions/NAME/VERSION/ready` is
+answered by a worker that has, and `curl http://127.0.0.1:8081/models/NAME` shows all workers."""
 
 TLS = f"""In `{CONFIG}`, `https://` in the addresses, and the files:
 
@@ -98,7 +98,8 @@ class TorchServer(PythonServer, spec=SPECS["torchserve"]):
 
     def wire(self, served: Served) -> Wire:
         path = f"/predictions/{served.name}"
-        return Wire("json", "http://127.0.0.1:8080", path, f"{path}?ready=1")
+        ready = f"{path}/{served.request.version}.0/ready"
+        return Wire("json", "http://127.0.0.1:8080", path, ready)
 
     def start(self, served: Served) -> tuple[str, ...]:
         addresses = {"INFERENCE": "port", "METRICS": "metrics_port"}
