@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from converter.errors import UsageError
-from converter.ir.model import TensorSpec
+from converter.ir.model import Model, TensorSpec
 from converter.options.request import Request
+from converter.protocols.emitter import Artifact
 from converter.protocols.parser import Parser, Rerunning, Source
 from converter.runtime.session import Session, Timing
 
@@ -24,6 +25,21 @@ INTERFACE = "interface"
 def plain(specs: Sequence[TensorSpec]) -> list[list[Any]]:
     """Name, dtype and shape of each."""
     return [[spec.name, spec.dtype, list(spec.shape or ())] for spec in specs]
+
+
+def interface(model: Model) -> dict[str, Any]:
+    """The detail of that name."""
+    return {INTERFACE: {"inputs": plain(model.inputs), "outputs": plain(model.outputs)}}
+
+
+def interface_of(artifact: Artifact) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
+    """An artifact's inputs and outputs: of its details, or of the package around it.
+
+    Raises:
+        UsageError: There is none.
+    """
+    told = artifact.details.get(INTERFACE) or packaged(artifact.path)
+    return specs_of(told["inputs"]), specs_of(told["outputs"])
 
 
 def specs_of(items: Sequence[Sequence[Any]]) -> tuple[TensorSpec, ...]:

@@ -8,7 +8,7 @@ from filelock import FileLock
 
 from converter import api
 from converter.report.model import ArtifactReport, Report
-from converter.runtime.ort import saturates
+from converter.runtime.ort_integers import saturates
 from zoo.catalogue import entries
 
 Run = tuple[str, str, dict[str, Any]]

@@ -3,7 +3,7 @@
 from typing import Any
 
 from converter.precision.int8.scheme import ONNXRUNTIME_CPU, ONNXRUNTIME_CPU_REDUCED, Scheme
-from converter.runtime.ort import saturates
+from converter.runtime.ort_integers import saturates
 from emitters.coreml.scheme import COREML
 from emitters.tensorrt.scheme import TENSORRT
 from emitters.tflite.scheme import TFLITE, TFLITE_INT16

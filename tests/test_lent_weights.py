@@ -8,6 +8,7 @@ import pytest
 
 from converter.runtime import ort
 from converter.runtime.ort import OrtSession
+from converter.runtime.ort_integers import saturates
 from tests.operators.cases import parsed, with_weights
 
 WIDTH, COUNT = 2048, 6
@@ -19,7 +20,7 @@ def _all_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is read from Linux's /proc")
-@pytest.mark.skipif(ort.saturates(), reason="weights of int8 are stored as uint8 here")
+@pytest.mark.skipif(saturates(), reason="weights of int8 are stored as uint8 here")
 @pytest.mark.parametrize("plain", [False, True])
 def test_weights_of_int8_are_lent(plain: bool) -> None:
     rng = np.random.default_rng(0)

@@ -11,7 +11,7 @@ from converter import plugins
 from converter.errors import ModelError
 from converter.ir.model import Model
 from converter.options.recipe import make_request
-from converter.runtime import ort
+from converter.runtime import ort_weights
 from converter.runtime.ort import OrtSession
 from emitters.onnx.emitter import OnnxEmitter
 from emitters.onnx.pads import keep_pads
@@ -146,7 +146,7 @@ def test_a_file_is_read_as_protobuf_reads_it(
     feeds = {"x": np.ones((1, 1024), np.float32)}
     found = OrtSession(file, mapped=True).run(feeds)["y"]
     np.testing.assert_allclose(found, feeds["x"] @ weights["w"], atol=1e-3)
-    read = ort.read_outline
+    read = ort_weights.read_outline
 
     def off(path: Path) -> onnx.ModelProto:
         made = read(path)
@@ -155,6 +155,6 @@ def test_a_file_is_read_as_protobuf_reads_it(
         offset.value = str(int(offset.value) - 4)
         return made
 
-    monkeypatch.setattr(ort, "read_outline", off)
-    with pytest.raises(ModelError, match="was read back differently than it was written"):
+    monkeypatch.setattr(ort_weights, "read_outline", off)
+    with pytest.raises(ModelError, match="isn't read as it was written"):
         OrtSession(file, mapped=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-import socket
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -16,16 +14,13 @@ from converter.pipeline.folders import flows_of, packages_of_part, parts_of
 from converter.protocols.server import Endpoint, Launch, Server
 from converter.serving import homes
 from converter.serving.homes import Agree
+from converter.serving.ports import free, require_free
 from converter.serving.running import Running, Say
 from converter.serving.secure import SecureEnd, context_of
 
 Ports = Mapping[str, int]
 
 _LOOPBACK = "127.0.0.1"
-_TRIES = 100
-_FREE = range(20_000, 32_000)
-"""Below what systems give to outgoing connections: one of the server's own could take its port."""
-
 _DEEPEST = 4
 """Below a folder, a package lies at most so deep: ``serving/SERVER/PRECISION/MODEL``."""
 
@@ -153,9 +148,9 @@ def serve(
     """
     server, folder = find_package(path)
     home = homes.choose(server, folder, container, image)
+    ports = inner = _choose_ports(server, host, port)
     home.require(offline, agree)
     with ExitStack() as stack:
-        ports = inner = _choose_ports(server, host, port)
         if tls:
             inner = _choose_ports(server, _LOOPBACK, 0)
             _secure(host, ports, inner, Path(tls[0]), Path(tls[1]), stack)
@@ -173,42 +168,12 @@ def serve(
 def _choose_ports(server: Server, host: str, first: int | None) -> dict[str, int]:
     """A port for each that the server has; all are free now."""
     if first == 0:
-        first = _free(host, len(server.ports))
+        first = free(host, len(server.ports))
     ports = dict(server.ports)
     if first is not None:
         ports = {name: first + index for index, name in enumerate(server.ports)}
-    for name, number in ports.items():
-        try:
-            _bound(host, number).close()
-        except (OSError, OverflowError) as error:
-            raise UsageError(
-                f"can't listen on {host}:{number} ({name}): {error}",
-                code="port-in-use",
-                hint="--port N takes another port, --port 0 a free one.",
-            ) from error
+    require_free(host, ports, "--port N takes others, --port 0 free ones.")
     return ports
-
-
-def _free(host: str, count: int) -> int:
-    """The first of ``count`` ports in a row, which is how clients and load tools expect them."""
-    for _ in range(_TRIES):
-        first = random.choice(_FREE)
-        with ExitStack() as held, suppress(OSError):
-            for number in range(first, first + count):
-                held.enter_context(_bound(host, number))
-            return first
-    raise UsageError(f"can't listen on {count} free ports in a row at {host}", code="port-in-use")
-
-
-def _bound(host: str, port: int) -> socket.socket:
-    made = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        made.bind((host, port))
-    except OSError:
-        made.close()
-        raise
-    return made
 
 
 def _secure(

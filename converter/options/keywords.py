@@ -146,6 +146,7 @@ class Keywords(TypedDict, total=False):
     registry: Text | None
     base_image: Text | None
     try_image: bool
+    port: int | None
     model_from: Text
     replicas: Text | int | Sequence[int]
     memory_limit: int | None

@@ -72,6 +72,9 @@ PRECISIONS = {
 }
 """All of them by name, in the order in which people are told of them."""
 
+QUANTIZED = tuple(name for name, made in PRECISIONS.items() if made.activations or made.weights)
+"""Those with integers or tables of values."""
+
 
 def stores_weights(name: str) -> bool:
     """Whether a precision of that name stores weights alone in fewer bits."""

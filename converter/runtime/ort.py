@@ -7,28 +7,21 @@ import math
 import os
 import re
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from functools import cache
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 import numpy as np
-import onnx
 import onnx_ir
 import onnxruntime
-from google.protobuf.message import DecodeError
 
 from converter.errors import DependencyError, MachineError, ModelError, ModelyardError
-from converter.ir.edit import weights_first
-from converter.ir.external import mapped_tensors
 from converter.ir.model import IR_VERSION, OPSET, TensorSpec, described, stored_meanings
-from converter.ir.serialized import is_read_so, read_outline
-from converter.machine import INT8_DOT, describe_machine
 from converter.runtime import ort_gpu
 from converter.runtime.memory import give_back
+from converter.runtime.ort_weights import FOLDER, lendable, outline_of, written_down
 from converter.runtime.session import Timing
 from converter.text.words import one_line
 
@@ -50,12 +43,6 @@ _TYPES = {
     "tensor(bfloat16)": "bfloat16",
 }
 
-_NUMPYS = frozenset(
-    onnx_ir.DataType[name]
-    for name in ("FLOAT", "FLOAT16", "DOUBLE", "INT8", "UINT8", "INT32", "INT64")
-)
-"""Types of weights that numpy and ONNX Runtime lay out the same."""
-
 WRONG = ("Pad_Fusion", "FastGeluFusion")
 """Rewrites of ONNX Runtime that change what a model computes, or refuse it (seen in 1.31). One puts
 a Pad by zeros into the MaxPool behind it, which pads with minus infinity, and makes poolings whose
@@ -71,19 +58,8 @@ _LARGE = 64 << 20
 CRASHES_FLOAT16 = ("NchwcTransformer",)
 """Ends the process (SIGSEGV) on some models of float16; which: ``emitters/onnx/products.py``."""
 
-UNSIGNED = {
-    "DequantizeLinear": (0, 2), "QLinearConv": (3, 5), "QLinearMatMul": (3, 5),
-    "MatMulInteger": (1, 3), "ConvInteger": (1, 3),
-}  # fmt: skip
-"""Operators that take weights of 8 bits: which input these are, and which their zero points."""
-
-_NOWHERE = 1 << 60
-"""Where in a file nothing is."""
-
 _EXTENSIONS = ("com.microsoft.extensions:", "ai.onnx.contrib:")
 """What ONNX Runtime's words have where an operator of onnxruntime-extensions isn't registered."""
-
-_FOLDER = "session.model_external_initializers_file_folder_path"
 
 _SOURCE_POSITION = re.compile(r"\S+\.(?:cc|h):\d+ (?:[\w:~<>]+\(.*?\) |\w+ (?=[A-Z]))?")
 
@@ -159,12 +135,12 @@ class OrtSession:
                 options.add_initializer(name, value)
             what: Path | bytes | onnx_ir.Model = model
             if isinstance(model, Path) and mapped:
-                options.add_session_config_entry(_FOLDER, str(model.absolute().parent))
-                what = _outline_of(model).SerializeToString()
+                options.add_session_config_entry(FOLDER, str(model.absolute().parent))
+                what = outline_of(model).SerializeToString()
             return self._open(what, options, names, (*wrong, *without), lent)
 
         # for as long as the session is there
-        self._lent = _lendable(model) if lends and isinstance(model, onnx_ir.Model) else {}
+        self._lent = lendable(model) if lends and isinstance(model, onnx_ir.Model) else {}
         try:
             self._session = opened(self._lent)
         except RefusedModel:
@@ -200,7 +176,7 @@ class OrtSession:
 
                 register(options)
                 return ort_gpu.open_session(what, options, providers, without)
-            with _written_down(model, options, lent) as what:
+            with written_down(model, options, lent) as what:
                 return ort_gpu.open_session(what, options, providers, without)
         except ModelyardError:
             raise
@@ -338,175 +314,10 @@ def _options(
     return options
 
 
-LENT = 1 << 16
-"""Bytes from which a weight in memory is lent to a session: none is read to infer shapes."""
-
-
-def _lendable(model: onnx_ir.Model) -> dict[str, onnxruntime.OrtValue]:
-    """The weights that ONNX Runtime can use where they lie: to put them into the protobuf and read
-    them from it takes longer than several runs, and copies them three times. Weights of int8 may be
-    replaced (:func:`_to_unsigned`)."""
-    types = _NUMPYS - {onnx_ir.DataType.INT8} if saturates() else _NUMPYS
-    return {
-        name: onnxruntime.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(tensor.numpy()))
-        for name, value in model.graph.initializers.items()
-        if (tensor := value.const_value) is not None
-        and tensor.nbytes >= LENT
-        and tensor.dtype in types
-        and not isinstance(tensor, onnx_ir.ExternalTensor)
-        and not value.is_graph_input()
-        and value.uses()  # ONNX Runtime drops others first, and then doesn't find them
-    }
-
-
-@contextmanager
-def _written_down(
-    model: onnx_ir.Model, options: onnxruntime.SessionOptions, lent: Collection[str]
-) -> Iterator[bytes]:
-    """A model in memory as a protobuf, and in ``options`` the folder of its weights.
-
-    Those that are lent are said to lie in some file that is there, behind its end: it isn't read,
-    or that fails, and whatever else would have ONNX Runtime take them copies them first.
-    """
-    with ExitStack() as stack:
-        mapped = next(mapped_tensors(model), None)
-        folder, file = _weights_folder(model), str(mapped.location) if mapped else "lent"
-        if lent and folder is None:
-            folder = stack.enter_context(TemporaryDirectory(prefix="modelyard-"))
-            (Path(folder) / file).touch()
-        if folder:
-            options.add_session_config_entry(_FOLDER, folder)
-        proto = onnx_ir.to_proto(_outside(model, lent, file) if lent else model)
-        _put_weights_first(proto.graph, model)
-        if saturates():
-            _to_unsigned(proto.graph, _of_8_bits(model))
-        what = proto.SerializeToString()
-        del proto  # a copy of all that isn't lent
-        yield what
-
-
 def _numbers(model: onnx_ir.Model) -> int:
     """How many numbers its initializers hold."""
     values = (value for graph in model.graphs() for value in graph.initializers.values())
     return sum(value.const_value.size for value in values if value.const_value is not None)
-
-
-def _put_weights_first(graph: onnx.GraphProto, model: onnx_ir.Model) -> None:
-    places = {node: place for place, node in enumerate(model.graph)}
-    order = [places[node] for node in weights_first(model.graph)]
-    if order != sorted(order):
-        nodes = list(graph.node)
-        del graph.node[:]
-        graph.node.extend(nodes[place] for place in order)
-
-
-def _outline_of(model: Path) -> onnx.ModelProto:
-    """A file's outline. A file that protobuf's own parser reads otherwise is refused: with that
-    parser ONNX Runtime takes the file.
-
-    Raises:
-        ModelError: It can't be parsed, or it isn't what the outline says.
-    """
-    try:
-        outline = read_outline(model)
-        same = is_read_so(model, outline)
-    except DecodeError as error:
-        raise ModelError(
-            f"{model.name} can't be read: {one_line(error)}", code="model-damaged"
-        ) from error
-    give_back()
-    if not same:
-        raise ModelError(
-            f"{model.name} was read back differently than it was written", code="model-damaged"
-        )
-    return outline
-
-
-def _outside(model: onnx_ir.Model, names: Iterable[str], file: str) -> onnx_ir.Model:
-    """A copy that says of these weights that they lie in a file."""
-    copy = model.clone()
-    for name in names:
-        value = copy.graph.initializers[name]
-        old = value.const_value
-        assert old is not None
-        value.const_value = onnx_ir.ExternalTensor(
-            file, _NOWHERE, old.nbytes, old.dtype, shape=onnx_ir.Shape([*old.shape]), name=name
-        )
-    return copy
-
-
-def _of_8_bits(model: onnx_ir.Model) -> dict[str, Array]:
-    """Initializers that are weights of int8, or may be scales or zero points, by name."""
-    return {
-        name: tensor.numpy()
-        for graph in model.graphs()
-        for name, value in graph.initializers.items()
-        if (tensor := value.const_value) is not None
-        and (tensor.dtype == onnx_ir.DataType.INT8 or tensor.size < 1 << 16)
-    }
-
-
-@cache
-def saturates() -> bool:
-    """Whether ONNX Runtime's sums of products of uint8 and int8 saturate on this CPU."""
-    flags = describe_machine().flags
-    return "avx2" in flags and set(flags).isdisjoint(INT8_DOT)
-
-
-def _to_unsigned(graph: onnx.GraphProto, weights: Mapping[str, Array]) -> None:
-    """Stores int8 weights as uint8, in place, 128 more with zero points 128 more: the same numbers,
-    by kernels whose sums are whole. (``session.x64quantprecision`` has ONNX Runtime do it, which
-    fails on weights of several nodes, and on those without zero points; seen in 1.31.)
-
-    Args:
-        graph: Its nodes, and those of bodies in them.
-        weights: The initializers that are seen there, those of int8 alone, and all scales.
-    """
-    for node in graph.node:
-        for attribute in node.attribute:
-            if attribute.HasField("g"):
-                _to_unsigned(attribute.g, weights)
-        at, zero_at = UNSIGNED.get(node.op_type, (0, 0))
-        stored = weights.get(node.input[at]) if zero_at else None
-        if stored is None or stored.dtype != np.int8:
-            continue
-        node.input.extend([""] * (zero_at + 1 - len(node.input)))
-        like = node.input[zero_at] or (node.input[1] if at == 0 else "")
-        zeros = weights.get(like) if like else np.zeros((), np.int8)
-        if zeros is None:
-            continue
-        zeros = zeros if node.input[zero_at] else np.zeros_like(zeros, np.int8)
-        for place, array in ((at, stored), (zero_at, zeros)):
-            name = f"{node.name or node.output[0]}/unsigned {place}"
-            raised = (array.astype(np.int16) + 128).astype(np.uint8)
-            graph.initializer.append(onnx.numpy_helper.from_array(raised, name))
-            node.input[place] = name
-
-
-_WIDE = 64
-"""Weights of int8 within it don't saturate: 2 * 255 * 64 is below 2**15."""
-
-
-def holds_wide_products(model: onnx_ir.Model) -> bool:
-    """Whether a model multiplies 8-bit numbers by weights of more than 7 bits."""
-    for graph in model.graphs():
-        for node in graph:
-            at = UNSIGNED.get(node.op_type, (0, 0))[0]
-            stored = node.inputs[at] if at else None
-            if node.op_type in ("Conv", "MatMul", "Gemm") and _dequantized(node.inputs[0]):
-                stored = _dequantized(node.inputs[1])
-            tensor = stored.const_value if stored is not None else None
-            if tensor is None or tensor.dtype != onnx_ir.DataType.INT8:
-                continue
-            if np.abs(tensor.numpy().astype(np.int16)).max(initial=0) > _WIDE:
-                return True
-    return False
-
-
-def _dequantized(value: onnx_ir.Value | None) -> onnx_ir.Value | None:
-    """What a value is dequantized from."""
-    node = value.producer() if value is not None else None
-    return node.inputs[0] if node is not None and node.op_type == "DequantizeLinear" else None
 
 
 def failing_on(model: Path | onnx_ir.Model, **settings: Any) -> Failing | None:
@@ -620,23 +431,6 @@ def holds_halves(model: onnx_ir.Model) -> bool:
     made = (value for node in graph for value in node.outputs)
     values = (*graph.inputs, *graph.initializers.values(), *made)
     return any(value.dtype == onnx_ir.DataType.FLOAT16 for value in values)
-
-
-def _weights_folder(model: onnx_ir.Model) -> str | None:
-    """The one folder that holds the model's external weights, if it has any."""
-    folders = {
-        str(value.const_value.base_dir)
-        for graph in model.graphs()
-        for value in graph.initializers.values()
-        if isinstance(value.const_value, onnx_ir.ExternalTensor)
-    }
-    if len(folders) > 1:
-        raise ModelError(
-            "the model's weights are in several folders",
-            code="model-too-large",
-            details=sorted(folders),
-        )
-    return folders.pop() if folders else None
 
 
 def _spec(item: Any, meanings: Mapping[str, Mapping[str, Any]]) -> TensorSpec:

@@ -28,7 +28,8 @@ from converter.runtime.session import Session
 from emitters.as_is.contents import contents_of
 from emitters.as_is.saved_model import WRITTEN, code, write
 from emitters.as_is.spec import SPECS
-from emitters.opened import INTERFACE, Opened, plain
+from emitters.files import artifact_of
+from emitters.opened import INTERFACE, Opened, interface
 
 if TYPE_CHECKING:
     from converter.check.shipping import Shipped
@@ -144,13 +145,10 @@ class SourceFile(Emitter):
             raise InternalError(f"the copy of {_base(request)} isn't the same")
         files = sorted(file for file in path.rglob("*") if file.is_file())
         found = files if path.is_dir() else [path]
-        details: dict[str, Any] = {
-            "bytes": sum(file.stat().st_size for file in found),
-            "sha256": {file.relative_to(folder).as_posix(): file_digest(file) for file in found},
-            "decisions": [f"{self.file} is {_base(request)} as it is: the same bytes"],
-            INTERFACE: {"inputs": plain(model.inputs), "outputs": plain(model.outputs)},
-        }
-        return Artifact(self.name, precision, path, found, details)
+        told = [f"{self.file} is {_base(request)} as it is: the same bytes"]
+        return artifact_of(
+            self.name, precision, path, found, {"decisions": told, **interface(model)}
+        )
 
     def _source(self, request: Request) -> Path:
         return Path(request.source)

@@ -12,14 +12,14 @@ from typing import Any
 
 from converter import plugins
 from converter.errors import from_os_error
-from converter.files.digest import file_digest
 from converter.ir.model import Model, TensorSpec
 from converter.options.request import Request
 from converter.protocols.emitter import Artifact, Emitter
 from converter.runtime.frameworks import Framework
 from converter.runtime.interpreter import interpreter
 from converter.runtime.worker import Worker
-from emitters.opened import INTERFACE, plain
+from emitters.files import artifact_of
+from emitters.opened import interface
 
 DEFAULT = "serving_default"
 WRITTEN = "signature"
@@ -77,14 +77,9 @@ def write(model: Model, path: Path, precision: str, request: Request) -> Artifac
             out=str(path.absolute()),
         )
     files = sorted(file for file in path.rglob("*") if file.is_file())
-    details: dict[str, Any] = {
-        "bytes": sum(file.stat().st_size for file in files),
-        "sha256": {file.relative_to(path.parent).as_posix(): file_digest(file) for file in files},
-        "decisions": [f"{path.name}: signature {signature}, traced from code on Keras"],
-        WRITTEN: signature,
-        INTERFACE: {"inputs": plain(model.inputs), "outputs": plain(model.outputs)},
-    }
-    return Artifact("savedmodel", precision, path, files, details)
+    told = [f"{path.name}: signature {signature}, traced from code on Keras"]
+    details = {"decisions": told, WRITTEN: signature, **interface(model)}
+    return artifact_of("savedmodel", precision, path, files, details)
 
 
 def _ask(request: Request, **params: Any) -> None:

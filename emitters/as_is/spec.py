@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from converter.options.precisions import QUANTIZED
 from converter.protocols.spec import TargetSpec
 
 _FLOATS = (
@@ -15,13 +16,7 @@ SPECS = {
         precisions=("fp32", "fp16"),
         lacks={
             "bf16": ("next to none of TensorFlow's kernels for CPUs take it", "Use fp16 or fp32."),
-            **dict.fromkeys(
-                (
-                    *("int8", "int16x8", "int8-dynamic", "int8-weights", "int4-weights"),
-                    *("palettized", "fp16+int8-weights", "fp16+int4-weights", "fp16+palettized"),
-                ),
-                _FLOATS,
-            ),
+            **dict.fromkeys(QUANTIZED, _FLOATS),
         },
         extra="tensorflow",
         packages=("tensorflow", "keras"),

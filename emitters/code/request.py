@@ -9,6 +9,12 @@ from converter.options.request import Request
 
 HEADING = "Code"
 
+FLOATS_ALONE = (
+    "layers compute in floats, and integers are another model's",
+    "Use fp16, or convert what you trained to a target that has it.",
+)
+"""Why there are no integers, and what to do."""
+
 FOLDING = ("cleanup", "ort-basic", "onnxscript", "fuse-convolution", "onnxsim", "onnxslim")
 """What folds a BatchNormalization into the layer before it, or leaves a Dropout out."""
 

@@ -8,12 +8,10 @@ from dataclasses import dataclass
 import onnx_ir
 
 from converter.errors import Unsupported
-from converter.ir.edit import add_constant, constant_tensor, is_op
 from converter.ir.refused import Refused
 from converter.passes.legalize import REWRITES, why_illegal
 from emitters.code.context import Context
 from emitters.lowering import operators as shared
-from emitters.lowering.folding import evaluated
 
 Lowering = Callable[[Context], None]
 Legal = Callable[[onnx_ir.Node], bool]
@@ -121,15 +119,3 @@ def _is_foreign(value: onnx_ir.Value, names: Callable[[str], str]) -> bool:
     except Refused:
         return True
     return False
-
-
-def fold_weights(model: onnx_ir.Model) -> None:
-    """Makes numbers of weights that are stored as integers: layers have them as they compute."""
-    for node in list(model.graph):
-        stored = [constant_tensor(value) for value in node.inputs]
-        if is_op(node, "DequantizeLinear") and None not in stored:
-            results = evaluated(node, model)
-            if results is not None and not node.outputs[0].is_graph_output():
-                new = add_constant(model.graph, f"{node.outputs[0].name}_folded", results[0])
-                node.outputs[0].replace_all_uses_with(new)
-                model.graph.remove(node, safe=True)

@@ -8,9 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from converter import plugins
 from converter.options.request import Request
 from converter.protocols.deployment import Deployable, Deployed
-from converter.protocols.server import MODELS, ServedBy
+from converter.protocols.server import MODELS, ServedBy, Server
+from converter.serving.ports import require_free
 from emitters.deploying.names import OfServers, dns_name, image_of
 from emitters.deploying.pods import GRACE, context_of, decided, memory_of, text_of
 from emitters.deploying.request import deploying
@@ -18,6 +20,9 @@ from emitters.deploying.spec import SPECS
 from emitters.templates import render
 
 NO_SCHEMA = "there is none: hadolint passes these Dockerfiles in Modelyard's own tests"
+LOOPBACK = "127.0.0.1"
+"""Where images are published: to this machine alone."""
+
 NOT_TRIED = "no: not tried (--try-image)"
 """Of what nothing has happened."""
 
@@ -28,11 +33,11 @@ class DockerDeployment(OfServers, spec=SPECS["docker"]):
     name = "docker"
 
     def deploy(self, package: Deployable) -> Deployed:
-        image, port = image_of(package), package.served.ports["http"]
+        image, (here, inside) = image_of(package), published(package)["http"]
         context = context_of(package).as_posix()
         own = f"docker build --tag {image} --file {{here}}/Dockerfile {shlex.quote(context)}"
         run = "docker run --rm --init --read-only --tmpfs /tmp --cap-drop ALL"
-        run += f" --publish 127.0.0.1:{port}:{port}{' --gpus all' * package.served.gpu} {image}"
+        run += f" --publish {LOOPBACK}:{here}:{inside}{' --gpus all' * package.served.gpu} {image}"
         return Deployed(
             {"Dockerfile": dockerfile(package), "compose.yaml": text_of(compose(package))},
             [own, run],
@@ -41,11 +46,18 @@ class DockerDeployment(OfServers, spec=SPECS["docker"]):
         )
 
     def require(self, request: Request) -> None:
-        """And, for ``--try-image``, what builds images, and the base that was named."""
-        if deploying(request).try_image and not request.dry_run:
+        """And ports that were named; for ``--try-image`` what builds images, and the base that was
+        named."""
+        asked = deploying(request)
+        if asked.port is not None:
+            for name in request.serve:
+                server: Server = plugins.load("servers", name)
+                ports = {each: asked.port + at for at, each in enumerate(server.ports)}
+                require_free(LOOPBACK, ports, "Give another --port, or end what listens there.")
+        if asked.try_image and not request.dry_run:
             from emitters.deploying.trying import require_tool
 
-            require_tool(deploying(request).base_image)
+            require_tool(asked.base_image)
 
     def attempt(self, package: Deployable, place: Path) -> Mapping[str, str]:
         """The image, where ``--try-image`` asks for it; see :mod:`emitters.deploying.trying`."""
@@ -83,6 +95,15 @@ def dockerfile(package: Deployable) -> str:
         "command": json.dumps(list(served.command)),
     }
     return render("emitters.deploying", "Dockerfile.j2", values, quoted=json.dumps)
+
+
+def published(package: Deployable) -> dict[str, tuple[int, int]]:
+    """By name, each port's number on the machine that runs the image, and inside."""
+    first = deploying(package.request).port
+    return {
+        name: (number if first is None else first + at, number)
+        for at, (name, number) in enumerate(package.served.ports.items())
+    }
 
 
 def base_of(package: Deployable) -> str:
@@ -146,7 +167,7 @@ def compose(package: Deployable) -> dict[str, Any]:
             "context": "/".join([".."] * len(here.parts)) + f"/{context.as_posix()}",
             "dockerfile": "/".join([".."] * len(context.parts)) + f"/{here}/Dockerfile",
         },
-        "ports": [f"127.0.0.1:{number}:{number}" for number in served.ports.values()],
+        "ports": [f"{LOOPBACK}:{here}:{inside}" for here, inside in published(package).values()],
         "init": True,
         "read_only": True,
         "tmpfs": ["/tmp"],

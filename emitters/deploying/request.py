@@ -31,6 +31,13 @@ class DeployRequest(Request):
         "The report says what came of it, and how large the image is.",
         False,
     )
+    port: int | None = _deploying(
+        "--port",
+        "The first port of this machine at which compose.yaml and the README's line publish the "
+        "image; the server's other ports follow it. A port that is taken is refused. Default: the "
+        "server's own numbers.",
+        metavar="N",
+    )
     model_from: str = _deploying(
         "--model-from",
         "Where pods get the package: image, pvc:NAME, or a URL (s3, gs, https). A volume or URL"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Iterator, Set
 
 import onnx_ir
 
@@ -10,6 +10,7 @@ from converter.errors import Unsupported
 from converter.ir.definitions import is_defined
 from converter.ir.edit import all_nodes, is_op
 from converter.ir.refused import Refused
+from converter.passes.legalize import why_illegal
 from converter.passes.legalize.builder import key_of
 
 Reason = Callable[[onnx_ir.Node], tuple[str, str]]
@@ -37,6 +38,24 @@ def unsupported_operators(
         if not written and not own and not is_op(node, "Constant"):
             found.append(Unsupported(node.name or "", node.op_type, *reason(node)))
     return found
+
+
+def refused_nodes(
+    model: onnx_ir.Model, why: Callable[[onnx_ir.Node], str | None], remedy: str
+) -> Iterator[Unsupported]:
+    """Nodes that a target's own reader of ONNX doesn't take.
+
+    Args:
+        model: Legalized, as far as it can be.
+        why: Why a node isn't taken; None where it is.
+        remedy: What to do, where a rewrite that was tried says nothing.
+    """
+    for node in all_nodes(model):
+        if (reason := why(node)) is not None:
+            known = why_illegal(node)
+            op = node.op_type if node.domain in STANDARD else f"{node.domain}::{node.op_type}"
+            hint = (known.hint if known else "") or remedy
+            yield Unsupported(node.name or "", op, reason, hint)
 
 
 def used_outputs(

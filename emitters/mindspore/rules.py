@@ -7,17 +7,17 @@ otherwise is rewritten or refused. Found by the official node tests, on mindspor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from math import prod
 
 import numpy as np
 import onnx_ir
 from onnx_ir import DataType
 
-from converter.errors import Unsupported
+from converter.ir.attributes import ints, number, text
 from converter.ir.definitions import is_defined
 from converter.ir.edit import all_nodes, constant_tensor, integers
-from converter.passes.legalize import REWRITES, why_illegal
+from converter.passes.legalize import REWRITES
 from converter.passes.legalize.builder import Builder, Value, key_of
 from converter.passes.legalize.chain import LegalizingPass
 from emitters.lowering.folding import fold_constants
@@ -46,8 +46,8 @@ def why(node: onnx_ir.Node) -> str | None:
     """Why the reader takes a node otherwise, or not at all; None where it takes it."""
     if node.domain not in ("", "ai.onnx") or node.op_type not in _READ:
         return "it wasn't seen to work in MindSpore Lite"
-    rule = _RULES.get(node.op_type)
-    return rule(node) if rule else None
+    takes, told = _RULES.get(node.op_type, (lambda node: True, ""))
+    return None if takes(node) else f"MindSpore Lite {told}"
 
 
 class Legalize(LegalizingPass):
@@ -84,10 +84,6 @@ def _clip(b: Builder, node: onnx_ir.Node) -> Value | None:
     return x
 
 
-def _bounds(node: onnx_ir.Node) -> str | None:
-    return None if len(node.inputs) == 3 and all(node.inputs) else "MindSpore Lite takes two bounds"
-
-
 def _flat(b: Builder, node: onnx_ir.Node) -> Value | None:
     x, axis = node.inputs[0], node.attributes.get_int("axis", 1)
     if x is None or x.shape is None or not x.shape.is_static():
@@ -114,15 +110,6 @@ _REWRITES = {
     "ReduceMax": _largest,
 }
 """Without those that only others' axes need: what they give has axes that aren't known, too."""
-
-
-def refusals(model: onnx_ir.Model) -> Iterator[Unsupported]:
-    """Every node that the reader takes otherwise, or not at all."""
-    for node in all_nodes(model):
-        if (reason := why(node)) is not None:
-            known = why_illegal(node)
-            op = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
-            yield Unsupported(node.name or "", op, reason, known.hint if known else REMEDY)
 
 
 def as_before(model: onnx_ir.Model) -> None:
@@ -164,97 +151,64 @@ def _spell_sizes(node: onnx_ir.Node) -> None:
     node.resize_inputs(1)
 
 
-def _four_axes(node: onnx_ir.Node) -> str | None:
-    shape = node.inputs[0].shape if node.inputs[0] is not None else None
-    return None if shape is not None and len(shape) == 4 else "MindSpore Lite has it of four axes"
+def _rank(node: onnx_ir.Node, place: int = 0) -> int | None:
+    value = node.inputs[place]
+    return None if value is None or value.shape is None else len(value.shape)
 
 
-def _axes(node: onnx_ir.Node) -> str | None:
+def _has_axes(node: onnx_ir.Node) -> bool:
     axes = node.inputs[1] if len(node.inputs) > 1 else None
-    if axes is not None and not integers(axes):
-        return "MindSpore Lite takes axes that are constant"
-    return None
+    return axes is None or bool(integers(axes))
 
 
-def _weights(node: onnx_ir.Node) -> str | None:
-    if all(value is None or constant_tensor(value) is not None for value in node.inputs[1:]):
-        return None
-    return "MindSpore Lite takes it with weights that are constant"
+def _has_weights(node: onnx_ir.Node) -> bool:
+    return all(value is None or constant_tensor(value) is not None for value in node.inputs[1:])
 
 
-def _average(node: onnx_ir.Node) -> str | None:
-    counts = node.attributes.get_int("count_include_pad", 0)
-    pads = any(node.attributes.get_ints("pads", []))
-    return "MindSpore Lite doesn't count the padding" if counts and pads else _window(node)
+def _is_dense(node: onnx_ir.Node) -> bool:
+    """Whether an average doesn't count padding."""
+    counts = number(node, "count_include_pad", 0)
+    return not (counts and any(ints(node, "pads", ()))) and not number(node, "ceil_mode", 0)
 
 
-def _window(node: onnx_ir.Node) -> str | None:
-    ceiled = node.attributes.get_int("ceil_mode", 0)
-    return "MindSpore Lite rounds the number of windows down" if ceiled else None
-
-
-def _transposed(node: onnx_ir.Node) -> str | None:
-    return "MindSpore Lite knows no output_shape" if "output_shape" in node.attributes else None
-
-
-def _flatten(node: onnx_ir.Node) -> str | None:
-    first = node.attributes.get_int("axis", 1) == 1
-    return None if first else "MindSpore Lite flattens from the second axis on"
-
-
-def _gather(node: onnx_ir.Node) -> str | None:
-    return "MindSpore Lite has no batch_dims" if node.attributes.get_int("batch_dims", 0) else None
-
-
-def _matrices(node: onnx_ir.Node) -> str | None:
-    shapes = [value.shape for value in node.inputs if value is not None]
-    if all(shape is not None and len(shape) > 1 for shape in shapes):
-        return None
-    return "MindSpore Lite multiplies no vectors"
-
-
-def _arg(node: onnx_ir.Node) -> str | None:
-    last = node.attributes.get_int("select_last_index", 0)
-    return "MindSpore Lite gives the first of equal values" if last else None
-
-
-def _power(node: onnx_ir.Node) -> str | None:
-    one, other = (value.dtype if value is not None else None for value in node.inputs)
-    return None if one == other else "MindSpore Lite has powers of one type"
-
-
-def _scatter(node: onnx_ir.Node) -> str | None:
+def _puts(node: onnx_ir.Node) -> bool:
+    """Whether it puts values at constant places."""
     places = constant_tensor(node.inputs[1])
-    reduces = node.attributes.get_string("reduction", "none") != "none"
-    if reduces or places is None or (places.numpy() < 0).any():
-        return "MindSpore Lite replaces, at constant indices from 0 on"
-    return None
+    reduces = text(node, "reduction", "none") != "none"
+    return not reduces and places is not None and not (places.numpy() < 0).any()
 
 
-def _shape(node: onnx_ir.Node) -> str | None:
-    cut = "start" in node.attributes or "end" in node.attributes
-    return "MindSpore Lite gives all sizes" if cut else None
-
-
-def _slice(node: onnx_ir.Node) -> str | None:
+def _goes_forwards(node: onnx_ir.Node) -> bool:
     steps = integers(node.inputs[4]) if len(node.inputs) > 4 else [1]
-    return None if steps and min(steps) > 0 else "MindSpore Lite only steps forwards"
+    return bool(steps) and min(steps or [0]) > 0
 
 
-_RULES: Mapping[str, Callable[[onnx_ir.Node], str | None]] = {
-    **dict.fromkeys((*_REDUCES, "Squeeze", "Unsqueeze"), _axes),
-    **dict.fromkeys(("BatchNormalization", "LSTM", "PRelu", "Split"), _weights),
-    "Clip": lambda node: _bounds(node) or _weights(node),
-    "ConvTranspose": _transposed,
-    "Flatten": _flatten,
-    "GatherND": _gather,
-    "MatMul": _matrices,
-    "MaxPool": _window,
-    "Pow": _power,
-    "ScatterND": _scatter,
-    "Shape": _shape,
-    "Slice": _slice,
-    "ArgMax": _arg,
-    "AveragePool": _average,
-    "InstanceNormalization": _four_axes,
+_RULES: Mapping[str, tuple[Callable[[onnx_ir.Node], bool], str]] = {
+    **dict.fromkeys(
+        (*_REDUCES, "Squeeze", "Unsqueeze"), (_has_axes, "takes axes that are constant")
+    ),
+    **dict.fromkeys(
+        ("BatchNormalization", "LSTM", "PRelu", "Split"),
+        (_has_weights, "takes it with weights that are constant"),
+    ),
+    "ArgMax": (lambda n: not number(n, "select_last_index", 0), "gives the first of equal values"),
+    "AveragePool": (_is_dense, "counts no padding, and rounds the number of windows down"),
+    "Clip": (
+        lambda n: len(n.inputs) == 3 and all(n.inputs) and _has_weights(n),
+        "takes two bounds that are constant",
+    ),
+    "ConvTranspose": (lambda n: "output_shape" not in n.attributes, "knows no output_shape"),
+    "Flatten": (lambda n: number(n, "axis", 1) == 1, "flattens from the second axis on"),
+    "GatherND": (lambda n: not number(n, "batch_dims", 0), "has no batch_dims"),
+    "InstanceNormalization": (lambda n: _rank(n) == 4, "has it of four axes"),
+    "MatMul": (lambda n: min(_rank(n) or 0, _rank(n, 1) or 0) > 1, "multiplies no vectors"),
+    "MaxPool": (lambda n: not number(n, "ceil_mode", 0), "rounds the number of windows down"),
+    "Pow": (
+        lambda n: len({v.dtype for v in n.inputs if v is not None}) == 1,
+        "has powers of one type",
+    ),
+    "ScatterND": (_puts, "replaces, at constant indices from 0 on"),
+    "Shape": (lambda n: not n.attributes.keys() & {"start", "end"}, "gives all sizes"),
+    "Slice": (_goes_forwards, "steps forwards alone"),
 }
+"""What of an operator MindSpore Lite takes, and that in words."""

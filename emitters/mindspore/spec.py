@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from converter.files.signatures import Marks
 from converter.files.unread_formats import Foreign
+from converter.options.precisions import QUANTIZED
 from converter.protocols.spec import TargetSpec
 from emitters.mindspore.request import HEADING
 
@@ -19,13 +20,7 @@ SPECS = {
         precisions=("fp32", "fp16"),
         lacks={
             "bf16": ("MindSpore Lite's CPU has no bfloat16", "Use fp16."),
-            **dict.fromkeys(
-                (
-                    *("int8", "int16x8", "int8-dynamic", "int8-weights", "int4-weights"),
-                    *("palettized", "fp16+int8-weights", "fp16+int4-weights", "fp16+palettized"),
-                ),
-                _OURS,
-            ),
+            **dict.fromkeys(QUANTIZED, _OURS),
         },
         options=(HEADING,),
         marks=Marks(suffixes=(SUFFIX,)),

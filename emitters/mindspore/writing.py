@@ -11,8 +11,9 @@ import onnx_ir
 from converter.errors import MachineError, ModelError, Unsupported, UnsupportedError
 from converter.ir.edit import all_nodes
 from converter.ir.model import Model
+from emitters.lowering.operators import refused_nodes
 from emitters.mindspore.python import CONVERT, Lite
-from emitters.mindspore.rules import REMEDY, Legalize, as_before, refusals
+from emitters.mindspore.rules import REMEDY, Legalize, as_before, why
 
 LIMIT = 2**31 - 2**20
 """Bytes of weights that one ONNX file has room for: the converter is given one."""
@@ -41,7 +42,7 @@ def write(model: Model, path: Path, python: str) -> None:
             f"mindspore takes at most {LIMIT:,} bytes of weights", code="model-too-large"
         )
     graph = Legalize().apply(model).graph
-    if items := list(refusals(graph)):
+    if items := list(refused_nodes(graph, why, REMEDY)):
         raise UnsupportedError(f"mindspore can't take {len(items)} nodes of this model", items)
     as_before(graph)
     with tempfile.TemporaryDirectory(prefix="modelyard-") as aside:

@@ -56,7 +56,7 @@ def assumed(model: Model) -> list[str]:
 
     Docs: "Quantize ONNX models" of ONNX Runtime, under "When and why do I need to try U8U8?".
     """
-    from converter.runtime.ort import holds_wide_products, saturates
+    from converter.runtime.ort_integers import holds_wide_products, saturates
 
     if not holds_wide_products(model.graph):
         return []

@@ -7,21 +7,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from converter.errors import Unsupported, from_os_error
-from converter.files.digest import file_digest
+from converter.errors import Unsupported
 from converter.ir.contents import Contents
 from converter.ir.model import Model
 from converter.options.request import Request
-from converter.protocols.emitter import Artifact, Emitter
+from converter.protocols.emitter import Artifact
 from converter.runtime.session import Session
+from emitters.files import Details, FileEmitter
 from emitters.openvino.scheme import OPENVINO
 from emitters.openvino.spec import SPECS
 
 if TYPE_CHECKING:
-    from converter.check.shipping import Shipped
     from converter.passes.legalize.chain import LegalizingPass
-
-FILE_NAME = "model.xml"
 
 _ROUNDS = (
     "by itself OpenVINO computes in bfloat16 on CPUs that have products of it: compile with "
@@ -37,38 +34,24 @@ def assumed(model: Model, precision: str) -> list[str]:
     return [*rounds, *([f"{_NARROWS} (inputs of {', '.join(wide)})"] if wide else [])]
 
 
-class OpenvinoEmitter(Emitter, spec=SPECS["openvino"]):
+class OpenvinoEmitter(FileEmitter, spec=SPECS["openvino"]):
     """Writes ``model.xml`` and ``model.bin``."""
 
     name = "openvino"
+    file = "model.xml"
     scheme = OPENVINO
-    texts = False
-    lowers = True
     tells = True
-    packs = True
 
-    def unsupported(
-        self, model: Model, request: Request, *, simplified: bool = True
-    ) -> Sequence[Unsupported]:
+    def refusals(self, model: Model, request: Request, simplified: bool) -> Sequence[Unsupported]:
         """Every node that OpenVINO would compute otherwise, and that can't be written in others.
 
         What it has no conversion of, :meth:`emit` lists.
-
-        Raises:
-            UsageError: A precision that this target hasn't was asked for.
-            DependencyError: OpenVINO isn't installed.
         """
         from emitters.openvino.engine import engine
-        from emitters.openvino.rules import Legalize, refusals
+        from emitters.openvino.rules import refusals
 
-        for precision in request.precision:
-            self.require_precision(precision, request)
         engine()
-        if not simplified:
-            return []
-        step = Legalize()
-        graph = step.apply(model).graph if step.wanted(model.graph) else model.graph
-        return list(refusals(graph))
+        return list(refusals(self._legalized(model, request).graph)) if simplified else []
 
     def legalizing(self, model: Model, request: Request, seen: Any = None) -> LegalizingPass | None:
         """Writes what OpenVINO would compute otherwise in other operators."""
@@ -77,50 +60,20 @@ class OpenvinoEmitter(Emitter, spec=SPECS["openvino"]):
         step = Legalize()
         return step if step.wanted(model.graph) else None
 
-    def emit(
-        self, model: Model, folder: Path, precision: str, request: Request, seen: Any = None
-    ) -> Artifact:
-        """Writes ``<folder>/model.xml`` and ``<folder>/model.bin``.
+    def _legalized(self, model: Model, request: Request) -> Model:
+        step = self.legalizing(model, request)
+        return replace(model, graph=step.apply(model).graph) if step is not None else model
 
-        Returns:
-            An artifact whose details are ``bytes``, ``sha256`` and ``operators``.
-
-        Raises:
-            UsageError: The folder can't be written.
-            UnsupportedError: OpenVINO can't convert a node.
-            MachineError: The disk is full.
-        """
+    def write(
+        self, model: Model, folder: Path, precision: str, request: Request
+    ) -> tuple[list[Path], Details]:
+        """Gives the number of ``operators`` too."""
         from emitters.openvino.writing import write
 
-        path = folder / FILE_NAME
-        if (step := self.legalizing(model, request)) is not None:
-            model = replace(model, graph=step.apply(model).graph)
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            operators = write(model, path)
-        except OSError as error:
-            raise from_os_error(error, f"writing {FILE_NAME}") from error
-        files = [path, path.with_suffix(".bin")]
-        details: dict[str, Any] = {
-            "bytes": sum(file.stat().st_size for file in files),
-            "sha256": {file.name: file_digest(file) for file in files},
-            "operators": operators,
-            "assumes": assumed(model, precision),
-        }
-        return Artifact(self.name, precision, path, files, details)
-
-    def pack(
-        self, artifact: Artifact, model: Model, shipped: Shipped, request: Request
-    ) -> Sequence[str]:
-        """Writes samples, what the source gave for them, ``usage.py``, ``selftest.py`` and a README
-        around it.
-
-        Raises:
-            OSError: The folder can't be written.
-        """
-        from emitters.openvino.packing import pack
-
-        return pack(artifact, model, shipped, request)
+        path = folder / self.file
+        operators = write(self._legalized(model, request), path)
+        details = {"operators": operators, "assumes": assumed(model, precision)}
+        return [path, path.with_suffix(".bin")], details
 
     def sniff(self, path: Path) -> bool:
         """Whether it is an IR of ours, by its first element and what lies beside it."""

@@ -13,12 +13,13 @@ import onnx_ir
 from onnx_ir import DataType
 
 from converter.errors import Unsupported
+from converter.ir.attributes import text
 from converter.ir.definitions import is_defined
-from converter.ir.edit import all_nodes, constant, constant_tensor, is_op
-from converter.ir.refused import Refused
-from converter.passes.legalize import REWRITES, WHY
+from converter.ir.edit import all_nodes, constant, constant_tensor, is_op, static_shape
+from converter.passes.legalize import REWRITES
 from converter.passes.legalize.builder import key_of
 from converter.passes.legalize.chain import LegalizingPass
+from emitters.lowering.operators import refused_nodes
 
 _LACKING = frozenset(
     {"AffineGrid", "CenterCropPad", "DeformConv", "Det", "MaxUnpool", "MelWeightMatrix",
@@ -53,11 +54,7 @@ def refusals(model: onnx_ir.Model) -> Iterator[Unsupported]:
         if value.is_graph_input():
             why_not = "it is an unchanged input, and OpenVINO's conversion makes two inputs of it"
             yield Unsupported(value.name or "", "output", why_not, "leave that output out")
-    for node in all_nodes(model):
-        if (reason := why(node)) is not None:
-            known = node.meta.get(WHY)
-            hint = known.hint if isinstance(known, Refused) else ""
-            yield Unsupported(node.name or "", node.op_type, reason, hint or _REMEDY)
+    yield from refused_nodes(model, why, _REMEDY)
 
 
 class Legalize(LegalizingPass):
@@ -114,31 +111,12 @@ def _pool(node: onnx_ir.Node) -> str | None:
     return "OpenVINO counts a last window that begins in the padding"
 
 
-def _pad(node: onnx_ir.Node) -> str | None:
-    wraps = node.attributes.get_string("mode", "constant") == "wrap"
-    return "OpenVINO has no padding that wraps" if wraps else None
-
-
-def _grid(node: onnx_ir.Node) -> str | None:
-    shape = node.inputs[0].shape if node.inputs[0] is not None else None
-    return "OpenVINO only samples 2-D grids" if shape is None or len(shape) != 4 else None
-
-
-def _lstm(node: onnx_ir.Node) -> str | None:
-    peeps = len(node.inputs) > 7 and node.inputs[7] is not None
-    return "OpenVINO's LSTM has no peepholes" if peeps else None
-
-
 def _round(node: onnx_ir.Node) -> str | None:
     value = node.inputs[0]
     maker = value.producer() if value is not None else None
     divides = maker is not None and is_op(maker, "Div")
     by = maker.inputs[1] if divides and maker is not None else None
     return _DIVIDES if divides and constant_tensor(by) is None else None
-
-
-def _quantize(node: onnx_ir.Node) -> str | None:
-    return None if constant_tensor(node.inputs[1]) is not None else _DIVIDES
 
 
 def _nms(node: onnx_ir.Node) -> str | None:
@@ -162,39 +140,36 @@ def _cast(node: onnx_ir.Node) -> str | None:
     return "OpenVINO's CPU has no float64, and infinities in it become numbers" if doubles else None
 
 
-def _transposed(node: onnx_ir.Node) -> str | None:
-    same = node.attributes.get_string("auto_pad", "NOTSET").startswith("SAME")
-    return "OpenVINO's padding of transposed convolutions by auto_pad is another" if same else None
-
-
-def _dropout(node: onnx_ir.Node) -> str | None:
-    value = node.inputs[0]
-    given = value is not None and value.is_graph_input()
-    return "OpenVINO's conversion calls the input as it calls the output" if given else None
-
-
-def _lacks(node: onnx_ir.Node) -> str:
-    return "OpenVINO has no such operator"
+def _unless(takes: Callable[[onnx_ir.Node], bool], told: str) -> Callable[..., str | None]:
+    return lambda node: None if takes(node) else told
 
 
 _RULES: Mapping[str, Callable[[onnx_ir.Node], str | None]] = {
-    **dict.fromkeys(_LACKING, _lacks),
+    **dict.fromkeys(_LACKING, lambda node: "OpenVINO has no such operator"),
     "AveragePool": _pool,
     "Cast": _cast,
     "CastLike": _cast,
-    "ConvTranspose": _transposed,
-    "Dropout": _dropout,
-    "DynamicQuantizeLinear": lambda node: _DIVIDES,
-    "GridSample": _grid,
-    "If": lambda node: (
-        "OpenVINO's CPU plug-in returns arbitrary memory for results of some branches"
+    "ConvTranspose": _unless(
+        lambda n: not text(n, "auto_pad", "NOTSET").startswith("SAME"),
+        "OpenVINO's padding of transposed convolutions by auto_pad is another",
     ),
-    "LSTM": _lstm,
+    "Dropout": _unless(
+        lambda n: n.inputs[0] is None or not n.inputs[0].is_graph_input(),
+        "OpenVINO's conversion calls the input as it calls the output",
+    ),
+    "DynamicQuantizeLinear": lambda node: _DIVIDES,
+    "GridSample": _unless(
+        lambda n: len(static_shape(n.inputs[0]) or ()) == 4, "OpenVINO only samples 2-D grids"
+    ),
+    "If": lambda node: "OpenVINO's CPU plug-in returns arbitrary memory for results of some branches",
+    "LSTM": _unless(lambda n: not any(n.inputs[7:]), "OpenVINO's LSTM has no peepholes"),
     "LpNormalization": lambda node: "OpenVINO adds to the norm that it divides by",
     "MaxPool": _pool,
     "NonMaxSuppression": _nms,
-    "Pad": _pad,
-    "QuantizeLinear": _quantize,
+    "Pad": _unless(
+        lambda n: text(n, "mode", "constant") != "wrap", "OpenVINO has no padding that wraps"
+    ),
+    "QuantizeLinear": _unless(lambda n: constant_tensor(n.inputs[1]) is not None, _DIVIDES),
     "ReduceMax": _largest,
     "Resize": _resize,
     "Round": _round,

@@ -17,11 +17,15 @@ def contents_of(path: Path) -> Contents:
     """See :meth:`converter.protocols.emitter.Emitter.contents`: a layer computes in the type of its
     weights; how often isn't in the file.
 
+    Args:
+        path: The code, which the weights lie beside.
+
     Raises:
         ModelError: It is damaged.
     """
     stored: Counter[str] = Counter()
     products = []
+    path = path.with_suffix(".safetensors")
     for name, (dtype, shape) in header(path).items():
         stored[dtype] += int(np.prod(shape)) * _SIZES[dtype]
         if len(shape) > 1 and "weight" in name and dtype.startswith(("float", "bfloat")):

@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
+from converter.options.precisions import QUANTIZED
 from converter.protocols.spec import TargetSpec
-from emitters.code.request import FOLDING, HEADING
-
-_FLOATS = (
-    "layers compute in floats, and integers are another model's",
-    "Use fp16, or convert what you trained to a target that has it.",
-)
+from emitters.code.request import FLOATS_ALONE, FOLDING, HEADING
 
 SPECS = {
     "pytorch": TargetSpec(
         precisions=("fp32", "fp16"),
         lacks={
             "bf16": ("model.to(torch.bfloat16) makes it of fp32's", "Use fp32."),
-            **dict.fromkeys(
-                (
-                    *("int8", "int16x8", "int8-dynamic", "int8-weights", "int4-weights"),
-                    *("palettized", "fp16+int8-weights", "fp16+int4-weights", "fp16+palettized"),
-                ),
-                _FLOATS,
-            ),
+            **dict.fromkeys(QUANTIZED, FLOATS_ALONE),
         },
         extra="torch",
         packages=("torch",),

@@ -10,7 +10,8 @@ from converter import api
 from converter.check.gates import JUDGED
 from converter.options.recipe import make_request
 from converter.protocols.emitter import Artifact
-from converter.runtime.ort import OrtSession, saturates
+from converter.runtime.ort import OrtSession
+from converter.runtime.ort_integers import saturates
 from emitters.coreml.emitter import CoremlEmitter
 from parsers.coreml.importer import read
 from tests.acceptance.cli import command, modelyard

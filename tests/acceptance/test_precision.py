@@ -15,7 +15,7 @@ from converter import api, plugins
 from converter.errors import GateError, UsageError
 from converter.ir.model import Model
 from converter.report.model import ArtifactReport
-from converter.runtime.ort import saturates
+from converter.runtime.ort_integers import saturates
 from tests.acceptance.cli import written
 from tests.schemes import HERE
 

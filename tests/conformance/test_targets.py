@@ -23,7 +23,8 @@ TARGETS = [
 """A target, its library, how many cases it takes at least, and one case in so many."""
 
 COMMON = {TensorProto.FLOAT, TensorProto.INT32, TensorProto.BOOL}
-"""Types that Keras computes in on PyTorch as on TensorFlow: PyTorch has no uint16."""
+"""Types that Keras computes in on PyTorch and JAX as on TensorFlow: PyTorch has no uint16, and JAX
+makes 32 bits of 64."""
 
 
 @pytest.mark.slow
@@ -46,12 +47,16 @@ def test_nothing_is_wrong(target: str, library: str, floor: int, share: int) -> 
 
 
 @pytest.mark.slow
-def test_keras_code_is_right_on_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same of Keras' code, one case in 30, where PyTorch computes."""
-    pytest.importorskip("keras", reason="keras isn't installed")
-    monkeypatch.setenv("KERAS_BACKEND", "torch")
+@pytest.mark.parametrize(("backend", "share"), [("torch", 30), ("jax", 60)])
+def test_keras_code_is_right_on_others(
+    monkeypatch: pytest.MonkeyPatch, backend: str, share: int
+) -> None:
+    """The same of Keras' code where PyTorch and JAX compute, of one case in so many."""
+    for library in ("keras", backend):
+        pytest.importorskip(library, reason=f"{library} isn't installed")
+    monkeypatch.setenv("KERAS_BACKEND", backend)
     store = open_store()
-    filters = Filters(share=max(30, sweep.SHARE), salt=sweep.seed())
+    filters = Filters(share=max(share, sweep.SHARE), salt=sweep.seed())
     cases = [case for case in chosen(store, "keras", filters) if _types(store, case) <= COMMON]
     outcomes = run(store, "keras", cases).outcomes
     failed = [show.line(o, verbose=True) for o in outcomes if o.state in FAILURES]

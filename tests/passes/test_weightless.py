@@ -10,7 +10,8 @@ import pytest
 from converter.errors import ModelError
 from converter.ir.model import Model
 from converter.ir.weight_placeholders import without_weights
-from converter.runtime.ort import OrtSession, saturates
+from converter.runtime.ort import OrtSession
+from converter.runtime.ort_integers import saturates
 from tests.passes.models import noise, run, text_model
 
 

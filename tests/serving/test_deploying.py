@@ -22,8 +22,10 @@ from converter.options.recipe import make_request
 from converter.protocols.deployment import Deployable
 from converter.serving import environments
 from converter.serving.asking import answers
+from converter.serving.ports import bound, free
 from emitters.deploying import checks, docker, schemas
 from tests.acceptance.cli import images, refused, small_cnn, typed
+from tests.serving.boxes import script
 
 SERVERS = ("bentoml", "kserve", "litserve", "mlserver", "ovms", "rayserve", "torchserve", "triton")
 CONVERT = "convert cnn.onnx --samples samples.npz --to onnx,openvino --bench-seconds 0.02"
@@ -161,6 +163,7 @@ def test_the_report_and_the_readme_say_what_happened(made: Path) -> None:
     ("--serve litserve --deploy docker --base-image python", "no tag and no digest"),
     ("--serve litserve --deploy docker --registry Registry/x", "in lower case"),
     ("--serve litserve --deploy k8s --memory-limit 1 --no-check", "cnn needs 2 MiB"),
+    ("--serve litserve --deploy docker --port 65536", "127.0.0.1:65536 (http) can't be"),
     ("--serve litserve --deploy helm", "no deployment 'helm'"),
     ("--deploy k8s", "--deploy needs --serve"),
 ])  # fmt: skip
@@ -172,6 +175,40 @@ def test_what_cannot_be_is_refused_before_anything_is_written(
     else:
         small_cnn(tmp_path / "cnn.onnx")
     refused(2, says, tmp_path, "cnn.onnx", *options.split())
+
+
+def test_a_port_that_is_taken_is_refused_before_anything_is_read(tmp_path: Path) -> None:
+    """Of any of the server's ports; by the process that listens there."""
+    (tmp_path / "net.onnx").write_bytes(b"no model at all")
+    port = free("127.0.0.1", 2)
+    with bound("127.0.0.1", port + 1) as taken:
+        taken.listen()
+        options = ("--serve", "triton", "--deploy", "docker", "--port", str(port))
+        said = refused(2, f"127.0.0.1:{port + 1} (grpc) can't be", tmp_path, "net.onnx", *options)
+    assert f"(process {os.getpid()}) listens there" in said.err and "another --port" in said.err
+
+
+def test_a_base_image_that_is_not_there_is_refused_before_anything_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a docker that has no image and reaches no registry; test_images.py asks a real podman."""
+    script(tmp_path / "bin" / "docker", '#!/bin/sh\n[ "$1" = info ]\n')
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    (tmp_path / "net.onnx").write_bytes(b"no model at all")
+    options = "--serve litserve --deploy docker --try-image --base-image localhost/none:1"
+    refused(5, "docker couldn't pull localhost/none:1", tmp_path, "net.onnx", *options.split())
+
+
+def test_ports_are_published_where_it_was_asked_for(tmp_path: Path) -> None:
+    folder, port = _folder(tmp_path), free("127.0.0.1", 8)
+    typed(f"{PLAIN} --serve triton --deploy docker --port {port}", folder)
+    (compose,) = documents(folder / "build/cnn/deploy/docker/triton/cnn/compose.yaml")
+    inside = plugins.load("servers", "triton").ports.values()
+    assert compose["services"]["cnn"]["ports"] == [
+        f"127.0.0.1:{port + at}:{number}" for at, number in enumerate(inside)
+    ]
+    readme = (folder / "build/cnn/serving/triton/cnn/README.md").read_text()
+    assert f"--publish 127.0.0.1:{port}:8000 " in readme
 
 
 def test_a_limit_below_what_was_measured_is_refused(tmp_path: Path) -> None:

@@ -26,8 +26,10 @@ from converter import api, plugins
 from converter.commands.serve import Served
 from converter.serving import environments
 from converter.serving.observed import Observed
+from converter.serving.ports import free
 from emitters.serving.torchserve.server import TorchServer
 from tests.acceptance.cli import command
+from tests.serving.probes import HOST, Early, assert_probes_answer, watched
 from tests.serving.test_python_package import SERVERS, TWO, package
 
 pytestmark = pytest.mark.slow
@@ -68,18 +70,33 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module", params=SERVERS)
-def served(request: pytest.FixtureRequest, folder: Path) -> Iterator[Served]:
+def started(request: pytest.FixtureRequest, folder: Path) -> Iterator[tuple[Served, Early]]:
+    """A server, and what was seen while it started."""
     target = "tflite" if request.param == TFLITE else "onnx"
     package = folder / target / "serving" / request.param / "two"
-    with api.serve(str(package), port=0) as running:
-        yield running
+    first = free(HOST, 8)
+    with (
+        watched(package, request.param, first, lambda address: ask_at(address, GOOD)) as early,
+        api.serve(str(package), port=first) as running,
+    ):
+        yield running, early.result(60)
+
+
+@pytest.fixture(scope="module")
+def served(started: tuple[Served, Early]) -> Served:
+    return started[0]
 
 
 def ask(served: Served, request: Any, **headers: str) -> tuple[int, Any]:
     """The status and the answer of a request in the server's own form."""
-    body, address = request, served.addresses.get("json")
-    if address is None:
-        address = f"{served.addresses['v2']}/infer"
+    return ask_at(served.addresses.get("json") or served.addresses["v2"], request, **headers)
+
+
+def ask_at(address: str, request: Any, **headers: str) -> tuple[int, Any]:
+    """The same at a model's address."""
+    body = request
+    if "/v2/models/" in address:
+        address = f"{address}/infer"
         body = request if isinstance(request, bytes) else {"inputs": v2(request)}
     return post(address, body if isinstance(body, bytes) else json.dumps(body).encode(), **headers)
 
@@ -129,6 +146,15 @@ def test_answers_are_under_the_gates(served: Served, folder: Path) -> None:
         line = [sys.executable, str(served.folder / script), "--url", url]
         done = subprocess.run(line, capture_output=True, text=True, timeout=120, check=False)
         assert done.returncode == 0, (script, done.stderr, done.stdout)
+
+
+def test_probes_are_answered_and_none_too_early(started: tuple[Served, Early]) -> None:
+    """What a cluster asks; at the first answer to readiness, the model was loaded."""
+    served, early = started
+    assert_probes_answer(served)
+    assert early.loaded
+    status, answer = early.answer
+    assert status == 200 and np.ravel(outputs(answer)["y"]).tolist() == [2.0, 4.0, 6.0]
 
 
 def test_the_environment_is_the_lock(served: Served) -> None:

@@ -26,6 +26,7 @@ from converter.serving.http import Connection, message
 from converter.serving.observed import Observed
 from tests.acceptance.cli import COMMAND, command, converted_cnn, small_cnn
 from tests.packaging.test_triton import ALL, certified, packed
+from tests.serving.probes import assert_probes_answer
 
 MODEL = "cnn"
 
@@ -134,6 +135,10 @@ def test_the_protocol_and_the_model_are_found_out(made: Path, served: Served) ->
                    place, "--json", code=0)  # fmt: skip
     assert said.json["verdict"] == "passed" and f"v2 at {place[7:]}" not in said.err
     assert said.json["accuracy"]["comparison"]["samples"] == 12
+
+
+def test_what_a_cluster_asks_is_answered(served: Served) -> None:
+    assert_probes_answer(served)
 
 
 def test_the_response_cache_is_on_where_the_package_asks_for_it(made: Path, tmp_path: Path) -> None:
@@ -436,12 +441,13 @@ def test_what_can_be_refused_before_anything_is_fetched(
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = str(taken.getsockname()[1])
-        said = command("serve", made / "out", "--yes", "--port", port, code=2)
-    assert port in said.err and "--port 0" in said.err
-    monkeypatch.setenv("MODELYARD_CACHE", str(tmp_path / "empty"))
-    said = command("serve", made / "out", "--offline", "--yes", code=5)
-    assert "--offline forbids a download" in said.err and "95 MB" in said.err
-    said = command("serve", made / "out", code=5)  # nobody there to ask
+        monkeypatch.setenv("MODELYARD_CACHE", str(tmp_path / "empty"))
+        said = command("serve", made / "out", "--port", port, code=2)  # before it asks for --yes
+    assert f"(process {os.getpid()}) listens there" in said.err and "--port 0" in said.err
+    line = ("serve", made / "out", "--port", "0")
+    said = command(*line, "--offline", "--yes", code=5)
+    assert "--offline fetches nothing" in said.err and "95 MB" in said.err
+    said = command(*line, code=5)  # nobody there to ask
     assert "--yes" in said.err and not (tmp_path / "empty" / "servers").exists()
 
 

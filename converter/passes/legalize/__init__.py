@@ -24,8 +24,8 @@ FAMILIES = {
     "einsum": ("Einsum",),
     "elements": ("GatherElements", "GatherND", "OneHot", "ScatterElements"),
     "elementwise": (
-        *("Atanh", "Celu", "Cosh", "Dropout", "Elu", "HardSigmoid", "HardSwish", "IsInf", "Mean"),
-        *("Selu", "Shrink", "Sinh", "Softsign", "Tan", "ThresholdedRelu"),
+        *("Atanh", "CastLike", "Celu", "Cosh", "Dropout", "Elu", "HardSigmoid", "HardSwish"),
+        *("IsInf", "Mean", "Selu", "Shrink", "Sinh", "Softsign", "Tan", "ThresholdedRelu"),
     ),
     "extremes": ("ArgMax", "ArgMin"),
     "grids": ("AffineGrid", "GridSample"),

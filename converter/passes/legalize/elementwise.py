@@ -1,6 +1,7 @@
-"""Activations, Dropout, IsInf and Mean as sums, products, choices and comparisons.
+"""Activations, casts, Dropout, IsInf and Mean as sums, products, choices and comparisons.
 
     Atanh            log((1 + x) / (1 - x)) / 2
+    CastLike         Cast to the type that the other operand has
     Celu             alpha elu(x / alpha)
     Cosh, Sinh       (exp(x) + exp(-x)) / 2, (exp(x) - exp(-x)) / 2
     Dropout          x, and a mask that keeps everything
@@ -38,6 +39,14 @@ _FLOATS = (DataType.FLOAT16, DataType.FLOAT, DataType.DOUBLE)
 def _atanh(b: Builder, node: onnx_ir.Node, x: Value) -> Value:
     up, down = (b.op(op, b.number(1, x), x) for op in ("Add", "Sub"))
     return b.op("Mul", b.op("Log", b.op("Div", up, down)), b.number(0.5, x))
+
+
+def _cast_like(b: Builder, node: onnx_ir.Node, x: Value) -> Value:
+    like = node.inputs[1]
+    if like is None or like.dtype is None:
+        raise Refused("a CastLike to a type that isn't known")
+    told = {name: item.value for name, item in node.attributes.items()}
+    return b.op("Cast", x, to=int(like.dtype), **told)
 
 
 def _celu(b: Builder, node: onnx_ir.Node, x: Value) -> Value:
@@ -129,6 +138,7 @@ def _thresholded_relu(b: Builder, node: onnx_ir.Node, x: Value) -> Value:
 
 _FORMULAS: Mapping[str, Callable[[Builder, onnx_ir.Node, Value], Made]] = {
     "Atanh": _atanh,
+    "CastLike": _cast_like,
     "Celu": _celu,
     "Cosh": _hyperbolic,
     "Dropout": _dropout,

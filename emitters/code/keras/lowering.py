@@ -9,17 +9,15 @@ from converter.ir.definitions import define
 from converter.ir.edit import constant_tensor
 from converter.ir.model import Model
 from converter.ir.refused import Refused
-from converter.passes.legalize.chain import LegalizingPass
 from emitters.code.context import Context
 from emitters.code.keras import ops
 from emitters.code.keras.dialect import Keras
 from emitters.code.keras.registry import TABLE
 from emitters.code.keras.types import keras_type
+from emitters.code.legalizing import LegalizeToTable
 from emitters.code.program import Program, program_of
-from emitters.code.table import HINT, fold_weights
+from emitters.code.table import HINT
 from emitters.lowering.channels_last import function, put_last
-from emitters.lowering.folding import fold_constants, fold_rounds
-from emitters.lowering.walking import name_nodes
 
 SPATIAL = (
     *("AveragePool", "BatchNormalization", "Conv", "ConvTranspose", "DepthToSpace", "LRN"),
@@ -32,24 +30,16 @@ SPATIAL = (
 _OTHERS = (onnx_ir.DataType.FLOAT16, onnx_ir.DataType.BFLOAT16, onnx_ir.DataType.DOUBLE)
 
 
-class Legalize(LegalizingPass):
-    """Brings a model to what the table has."""
+class Legalize(LegalizeToTable):
+    """Brings a model to what the table has, with channels last, and as few Transposes as there can
+    be in the whole graph."""
 
     name = "legalize:keras"
-
-    def legal(self, node: onnx_ir.Node) -> bool:
-        """Whether the table takes it as it is."""
-        return TABLE.is_legal(node)
+    table = TABLE
 
     def chain(self, model: onnx_ir.Model) -> None:
-        """Operators written out, constants folded; the rewrites; then the layout: channels last,
-        with as few Transposes as there can be in the whole graph."""
-        if self.write_out(model, TABLE.is_written_out):
-            name_nodes(model)
-        fold_constants(model)
-        fold_weights(model)
-        if self.legalize(model, TABLE.is_legal):
-            fold_rounds(model)
+        """And the layout."""
+        super().chain(model)
         self.each(model, _put_last, "with channels last")
         self.whole(model, "transposes")
         opset = model.opset_imports[""]
@@ -78,7 +68,7 @@ def lower(model: Model) -> Program:
 
 
 _KEEP_WIDE = frozenset({
-    *("Add", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "Cast", "CastLike", "Concat"),
+    *("Add", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "Cast", "Concat"),
     *("Equal", "Flatten", "Gather", "Identity", "Mul", "Reshape", "Shape", "Size", "Slice"),
     *("Split", "Squeeze", "Sub", "Transpose", "Unsqueeze"),
 })  # fmt: skip
@@ -112,9 +102,4 @@ def _name_constants(graph: onnx_ir.Graph) -> None:
             graph.outputs[at] = given
 
 
-def unsupported_operators(model: onnx_ir.Model) -> list[Unsupported]:
-    """Nodes whose operator has no entry at all: what can be said before simplifying."""
-    return TABLE.unsupported(model)
-
-
-__all__ = ["Legalize", "lower", "ops", "unsupported_operators"]
+__all__ = ["TABLE", "Legalize", "lower", "ops"]

@@ -35,15 +35,3 @@ def top_k(x: Tensor, count: int, dim: int, largest: bool) -> tuple[Tensor, Tenso
     """
     values, indices = torch.sort(x, dim=dim, descending=largest, stable=True)
     return values.narrow(dim, 0, count), indices.narrow(dim, 0, count)
-
-
-def shrink(x: Tensor, limit: float, bias: float) -> Tensor:
-    """Nearer to zero by bias beyond limit, zero within.
-
-    Args:
-        x: A tensor of any shape.
-        limit: Elements of at most this magnitude become zero.
-        bias: How much nearer to zero the others are.
-    """
-    zero = torch.zeros_like(x)
-    return torch.where(x < -limit, x + bias, torch.where(x > limit, x - bias, zero))

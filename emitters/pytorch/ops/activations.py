@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
+from emitters.code.asking import is_plain_selu, is_sixth, typed, unless
 from emitters.code.context import Context
 from emitters.code.literals import number, real
 from emitters.code.steps import (
@@ -85,46 +84,38 @@ def sign(c: Context) -> None:
     c.emit(f"{mark}{c.operand(0, UNARY)}", UNARY)
 
 
-@op("Elu", "Celu", "LeakyRelu", "Gelu", "Selu", "HardSigmoid")
-def with_settings(c: Context) -> None:
-    """Activations with numbers."""
-    op_type = c.node.op_type
-    if op_type == "Elu":
-        activate(c, "nn.ELU", "F.elu", ("alpha", _unless(c, "alpha", 1.0)))
-    elif op_type == "Celu":
-        activate(c, "nn.CELU", "F.celu", ("alpha", _unless(c, "alpha", 1.0)))
-    elif op_type == "LeakyRelu":
-        slope = real(c.attr("alpha", 0.01))
-        activate(c, "nn.LeakyReLU", "F.leaky_relu", ("negative_slope", slope))
-    elif op_type == "Gelu":
-        how = c.attr("approximate", "none")
-        activate(c, "nn.GELU", "F.gelu", ("approximate", f'"{how}"' if how != "none" else None))
-    elif op_type == "Selu":
-        _selu(c)
-    else:
-        _hard_sigmoid(c)
+_SLOPES: dict[str, tuple[str, str, str, float, float | None]] = {
+    "Elu": ("nn.ELU", "F.elu", "alpha", 1.0, 1.0),
+    "Celu": ("nn.CELU", "F.celu", "alpha", 1.0, 1.0),
+    "LeakyRelu": ("nn.LeakyReLU", "F.leaky_relu", "negative_slope", 0.01, None),
+}
+"""Module, function, what they call alpha; alpha in ONNX and in PyTorch where nothing is said."""
 
 
-def _unless(c: Context, name: str, default: float) -> str | None:
-    value = c.attr(name, default)
-    return None if value == default else real(value)
+@op(*_SLOPES)
+def with_slope(c: Context) -> None:
+    """By its name and alpha."""
+    module, function, name, default, usual = _SLOPES[c.node.op_type]
+    activate(c, module, function, (name, unless(c, "alpha", default, usual)))
 
 
-def _selu(c: Context) -> None:
-    alpha, gamma = c.attr("alpha", 1.6732632), c.attr("gamma", 1.0507010)
-    if abs(alpha - 1.6732632) < 1e-6 and abs(gamma - 1.0507010) < 1e-6:
-        activate(c, "nn.SELU", "F.selu")
-    else:
-        c.emit(f"{real(gamma)} * F.elu({c.arg(0)}, alpha={real(alpha)})", PRODUCT)
+@op("Gelu")
+def gelu(c: Context) -> None:
+    """By erf, or by tanh."""
+    how = c.attr("approximate", "none")
+    activate(c, "nn.GELU", "F.gelu", ("approximate", f'"{how}"' if how != "none" else None))
 
 
-def _hard_sigmoid(c: Context) -> None:
-    alpha, beta = c.attr("alpha", 0.2), c.attr("beta", 0.5)
-    if abs(alpha - 1 / 6) < 1e-7 and beta == 0.5:
-        activate(c, "nn.Hardsigmoid", "F.hardsigmoid")
-    else:
-        text = f"{c.operand(0, PRODUCT)} * {real(alpha)} + {real(beta)}"
-        c.emit(f"torch.clamp({text}, 0.0, 1.0)")
+@op("Selu", legal=is_plain_selu)
+def selu(c: Context) -> None:
+    """Of the usual numbers."""
+    activate(c, "nn.SELU", "F.selu")
+
+
+@op("HardSigmoid", legal=is_sixth)
+def hard_sigmoid(c: Context) -> None:
+    """Of the usual line."""
+    activate(c, "nn.Hardsigmoid", "F.hardsigmoid")
 
 
 @op("PRelu")
@@ -138,14 +129,6 @@ def prelu(c: Context) -> None:
 def thresholded(c: Context) -> None:
     """Zero up to a number."""
     c.emit(f"F.threshold({c.arg(0)}, {real(c.attr('alpha', 1.0))}, 0.0)")
-
-
-@op("Shrink")
-def shrink(c: Context) -> None:
-    """Towards zero beyond a number, zero within."""
-    low, bias = real(c.attr("lambd", 0.5)), real(c.attr("bias", 0.0))
-    cast = "" if c.dtype(0).startswith("float") else f".to({torch_type(c.dtype(0))})"
-    c.emit(f"{c.helper('shrink')}({c.arg(0)}, {low}, {bias}){cast}")
 
 
 @op("IsInf")
@@ -177,12 +160,8 @@ def clip(c: Context) -> None:
         c.emit(c.arg(0), LOWEST)
     else:
         settings = [
-            f"{name}={number(_typed(c, value))}"
+            f"{name}={number(typed(c, value))}"
             for name, value in (("min", low), ("max", high))
             if value is not None
         ]
         c.emit(f"torch.clamp({c.arg(0)}, {', '.join(settings)})")
-
-
-def _typed(c: Context, value: float) -> object:
-    return np.dtype(c.value(0).dtype.numpy()).type(value)  # type: ignore[union-attr]

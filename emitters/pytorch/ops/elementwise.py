@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import onnx_ir
+
 from converter.ir.model import dtype_name
 from converter.ir.refused import Refused
 from emitters.code.context import Context
-from emitters.code.literals import number
 from emitters.code.steps import (
     ATOM,
     BOTH,
@@ -145,17 +146,10 @@ def total(c: Context) -> None:
 
 @op("Where")
 def where(c: Context) -> None:
-    """Either of two."""
-    chosen = [c.number(at) for at in (1, 2)]
-    if chosen[0] is not None and chosen[1] is not None:
-        flat = all((c.rank(at) or 0) <= (c.rank(0) or 0) for at in (1, 2))
-        if flat and c.dtype(1) == "float32":
-            one, other = (number(c.array(at).reshape(-1)[0]) for at in (1, 2))  # type: ignore[union-attr]
-            c.emit(f"torch.where({c.arg(0)}, {one}, {other})")
-        else:
-            c.emit(f"torch.where({c.arg(0)}, {c.arg(1)}, {c.arg(2)})")
-        return
-    c.emit(f"torch.where({c.arg(0)}, {c.scalar(1)}, {c.scalar(2)})")
+    """Either of two; numbers alone would be of Python's types."""
+    typed = c.number(1) is not None and c.number(2) is not None and c.dtype(1) != "float32"
+    one, other = (c.arg(at) if typed else c.scalar(at) for at in (1, 2))
+    c.emit(f"torch.where({c.arg(0)}, {one}, {other})")
 
 
 _CASTS = {"float32": "float", "float64": "double", "int64": "long", "bool": "bool"}
@@ -164,18 +158,7 @@ _CASTS = {"float32": "float", "float64": "double", "int64": "long", "bool": "boo
 @op("Cast")
 def cast(c: Context) -> None:
     """To another type."""
-    import onnx_ir
-
-    _cast(c, dtype_name(onnx_ir.DataType(c.attr("to"))))
-
-
-@op("CastLike")
-def cast_like(c: Context) -> None:
-    """To another tensor's type."""
-    _cast(c, c.dtype(1))
-
-
-def _cast(c: Context, wanted: str) -> None:
+    wanted = dtype_name(onnx_ir.DataType(c.attr("to")))
     torch_type(c.dtype(0))
     text = torch_type(wanted)
     if wanted == c.dtype(0):

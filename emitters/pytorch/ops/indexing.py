@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from converter.ir.refused import Refused
 from emitters.code.context import Context
-from emitters.code.sizes import Element
+from emitters.code.shapes import span
 from emitters.code.weights import is_weight
 from emitters.pytorch.ops.linear import dtype_argument
 from emitters.pytorch.registry import op
 from emitters.pytorch.types import needs_wide
-
-_FAR = 2**31 - 2
 
 
 @op("Slice")
@@ -38,18 +36,10 @@ def slice_(c: Context) -> None:
             told = f"{c.element(start)}, {c.element(end)}, {step}"
             text = f"{c.helper('slice_backwards')}({text}, {axis}, {told})"
         else:
-            spans[axis] = _span(c, start, end, step)
+            spans[axis] = span(c, start, end, step)
     while spans and spans[-1] == ":":
         spans.pop()
     c.emit(f"{text}[{', '.join(spans)}]" if spans else text, 10)
-
-
-def _span(c: Context, start: Element, end: Element, step: int) -> str:
-    first = "" if start == 0 else c.element(start)
-    last = "" if isinstance(end, int) and end > _FAR else c.element(end)
-    wide = not all(part.lstrip("-").isdigit() for part in (first, last) if part)
-    colon = (" " if first and wide else "") + ":" + (" " if last and wide else "")
-    return f"{first}{colon}{last}" + (f":{step}" if step != 1 else "")
 
 
 def _computed(c: Context, axes: list[int] | None, steps: list[int] | None) -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
 import onnx_ir
 
 from emitters.code.context import Context
-from emitters.code.literals import number
-from emitters.pytorch.ops.shaping import as_tuple
+from emitters.code.shapes import as_tuple, filling, steps_of
 from emitters.pytorch.registry import op
 from emitters.pytorch.types import torch_type
 
@@ -31,11 +29,9 @@ def size(c: Context) -> None:
 @op("ConstantOfShape")
 def constant_of_shape(c: Context) -> None:
     """One number everywhere."""
-    value = c.attr("value")
-    array = value.numpy() if value is not None else np.zeros(1, np.float32)
     sizes = c.sizes(0)
     whole = as_tuple(c, sizes) if sizes is not None else f"{c.operand(0)}.tolist()"
-    text = f"{whole}, {number(array.reshape(-1)[0])}, dtype={torch_type(c.out_dtype())}"
+    text = f"{whole}, {filling(c)}, dtype={torch_type(c.out_dtype())}"
     c.emit(f"torch.full({text}{_device(c)})")
 
 
@@ -63,18 +59,7 @@ def _sources(value: onnx_ir.Value) -> list[onnx_ir.Value]:
 @op("Range")
 def arange(c: Context) -> None:
     """Numbers in steps."""
-    ends = []
-    for at in range(3):
-        sizes, value = c.sizes(at), c.number(at)
-        if value is not None:
-            ends.append(number(np.asarray(c.array(at)).reshape(-1)[0]))
-        elif sizes:
-            ends.append(c.element(sizes[0]))
-        else:
-            ends.append(f"{c.operand(at)}.item()")
-    if ends[2] in ("1", "1.0"):
-        ends = ends[1:2] if ends[0] in ("0", "0.0") else ends[:2]
-    told = f"{', '.join(ends)}, dtype={torch_type(c.out_dtype())}"
+    told = f"{', '.join(steps_of(c, '{x}.item()'))}, dtype={torch_type(c.out_dtype())}"
     c.emit(f"torch.arange({told}{_device(c)})")
 
 

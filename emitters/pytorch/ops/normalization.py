@@ -6,6 +6,7 @@ import numpy as np
 import onnx_ir
 
 from converter.ir.refused import Refused
+from emitters.code.asking import gives_one, infers
 from emitters.code.context import Context
 from emitters.code.literals import listed, real
 from emitters.code.weights import is_weight
@@ -20,19 +21,10 @@ def _eps(c: Context, default: float = 1e-5) -> str | None:
     return None if text == real(default) else text
 
 
-def _gives_one(node: onnx_ir.Node) -> bool:
-    return not any(value.uses() or value.is_graph_output() for value in node.outputs[1:])
-
-
-def _infers(node: onnx_ir.Node) -> bool:
-    training = node.attributes.get("training_mode")
-    return training is None or not training.as_int()
-
-
 @op("BatchNormalization")
 def batch(c: Context) -> None:
     """``nn.BatchNorm2d``, and so on."""
-    if not _infers(c.node):
+    if not infers(c.node):
         raise Refused("it is in training mode", "export the model for inference")
     constants = all(is_weight(value, 1) for value in c.node.inputs[1:5])
     rank = c.need_rank(0)
@@ -57,7 +49,7 @@ def batch(c: Context) -> None:
     c.emit(f"F.batch_norm({given}, eps={real(c.attr('epsilon', 1e-5))})")
 
 
-@op("LayerNormalization", legal=_gives_one)
+@op("LayerNormalization", legal=gives_one)
 def layer(c: Context) -> None:
     """``nn.LayerNorm``."""
     rank = c.need_rank(0)

@@ -7,15 +7,10 @@ import numpy as np
 from converter.ir.refused import Refused
 from emitters.code.context import Context
 from emitters.code.literals import listed, number
+from emitters.code.shapes import as_tuple, borders, copied, is_stretched
 from emitters.code.sizes import Element
 from emitters.code.steps import LOWEST
 from emitters.pytorch.registry import op
-
-
-def as_tuple(c: Context, sizes: list[Element]) -> str:
-    """Sizes as they are given to a method."""
-    inside = ", ".join(c.element(size) for size in sizes)
-    return f"({inside},)" if len(sizes) == 1 else f"({inside})"
 
 
 @op("Reshape")
@@ -23,13 +18,12 @@ def reshape(c: Context) -> None:
     """To sizes that are known, or come of shapes."""
     sizes = c.sizes(1)
     if sizes is None:
-        c.emit(f"{c.operand(0)}.reshape({c.operand(1)}.tolist())")
-        if not c.attr("allowzero", 0):
-            c.steps.pop()
+        if c.attr("allowzero", 0):
+            c.emit(f"{c.operand(0)}.reshape({c.operand(1)}.tolist())")
+        else:
             c.emit(f"{c.helper('reshape')}({c.arg(0)}, {c.arg(1)})")
         return
-    if not c.attr("allowzero", 0):
-        sizes = _copied(c, sizes)
+    sizes = copied(c, sizes)
     out = c.node.outputs[0].shape
     if _is_flat(c, sizes):
         c.emit(f"{c.operand(0)}.flatten(1)")
@@ -43,19 +37,6 @@ def reshape(c: Context) -> None:
     c.emit(
         f"{c.operand(0)}.reshape{as_tuple(c, sizes)}" if sizes else f"{c.operand(0)}.reshape(())"
     )
-
-
-def _copied(c: Context, sizes: list[Element]) -> list[Element]:
-    """Zeros as the input's sizes."""
-    if 0 not in sizes:
-        return sizes
-    shape = c.shape(0)
-    if shape is None:
-        raise Refused("the number of axes isn't known", "give the input's shape (--input)")
-    from emitters.code.sizes import Dim
-
-    own = [size if isinstance(size, int) else Dim(c.value(0), i) for i, size in enumerate(shape)]
-    return [own[i] if size == 0 else size for i, size in enumerate(sizes)]
 
 
 def _is_flat(c: Context, sizes: list[Element]) -> bool:
@@ -130,26 +111,12 @@ def transpose(c: Context) -> None:
 @op("Expand")
 def expand(c: Context) -> None:
     """Stretched to a shape, which may have 1 where the input has more."""
-    sizes = c.sizes(1)
-    if sizes is None:
-        x = c.operand(0)
-        c.emit(f"{x}.expand(torch.broadcast_shapes({x}.shape, {c.operand(1)}.tolist()))")
+    sizes, x = c.sizes(1), c.operand(0)
+    if sizes is not None and is_stretched(c, sizes):
+        c.emit(f"{x}.expand{as_tuple(c, sizes)}")
         return
-    shape = c.shape(0)
-    if shape is not None and len(sizes) >= len(shape):
-        own = [1] * (len(sizes) - len(shape)) + list(shape)
-        if all(size != 1 or mine == 1 for size, mine in zip(sizes, own, strict=True)) and all(
-            isinstance(size, int) or mine == 1 or _same(size, mine)
-            for size, mine in zip(sizes, own, strict=True)
-        ):
-            c.emit(f"{c.operand(0)}.expand{as_tuple(c, sizes)}")
-            return
-    x = c.operand(0)
-    c.emit(f"{x}.expand(torch.broadcast_shapes({x}.shape, {as_tuple(c, sizes)}))")
-
-
-def _same(size: Element, mine: object) -> bool:
-    return getattr(size, "symbol", None) is not None and getattr(size, "symbol", None) == mine
+    shape = f"{c.operand(1)}.tolist()" if sizes is None else as_tuple(c, sizes)
+    c.emit(f"{x}.expand(torch.broadcast_shapes({x}.shape, {shape}))")
 
 
 @op("Tile")
@@ -231,16 +198,8 @@ def fold(c: Context) -> None:
 @op("Pad")
 def pad(c: Context) -> None:
     """Borders of one number, or of what is inside."""
-    pads, axes = c.ints_in(1), c.ints_in(3) if c.has(3) else None
+    flat = [size for pair in reversed(borders(c)) for size in pair]
     mode = c.attr("mode", "constant")
-    if pads is None or (c.has(3) and axes is None):
-        raise Refused("its borders are computed", "make them constant")
-    rank = c.need_rank(0)
-    whole = [0] * (2 * rank)
-    axes = list(range(rank)) if axes is None else [axis % rank for axis in axes]
-    for place, axis in enumerate(axes):
-        whole[axis], whole[axis + rank] = pads[place], pads[place + len(axes)]
-    flat = [whole[at] for axis in reversed(range(rank)) for at in (axis, axis + rank)]
     if mode != "constant":
         name = c.helper("pad_from_inside")
         c.emit(f'{name}({c.arg(0)}, {listed(flat)}, "{mode}")')

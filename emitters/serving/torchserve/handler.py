@@ -1,4 +1,5 @@
-"""The model for TorchServe: POST /predictions/NAME {input: lists}, answered by {output: lists}."""
+"""The model for TorchServe: POST /predictions/NAME {input: lists}, answered by {output: lists};
+GET /predictions/NAME/VERSION/ready, answered once the model is loaded."""
 
 from __future__ import annotations
 
@@ -21,6 +22,9 @@ class Handler:
         answers: list[dict[str, Any]] = [{}] * len(data)
         feeds = {}
         for number, request in enumerate(data):
+            if context.get_all_request_header(number).get("url_path") == "ready":
+                answers[number] = {"ready": True}
+                continue
             try:
                 feeds[number] = self.model.prepare(request.get("body") or request.get("data"))
             except InputError as error:

@@ -1,5 +1,6 @@
 """The model for TorchServe: POST /predictions/NAME a file, answered by what it means; or
-{input: lists}, in JSON, answered by {output: lists}."""
+{input: lists}, in JSON, answered by {output: lists}; GET /predictions/NAME/VERSION/ready, answered
+once the model is loaded."""
 
 from __future__ import annotations
 
@@ -33,8 +34,12 @@ class Handler:
         answers: list[dict[str, Any]] = [{}] * len(data)
         asked, told = {}, {}
         for number, request in enumerate(data):
+            headers = context.get_all_request_header(number)
+            if headers.get("url_path") == "ready":
+                answers[number] = {"ready": True}
+                continue
             try:
-                asked[number] = self.read(request, context.get_all_request_header(number))
+                asked[number] = self.read(request, headers)
             except REFUSED as error:
                 told[number] = status_of(error), {"error": str(error)}
         told |= zip(asked, self.asking.run(self.model, list(asked.values())), strict=True)

@@ -52,8 +52,8 @@ START = f"""It also needs Java 17 (`apt-get install openjdk-17-jre-headless`).
 ```
 {" ".join(LINE)} {CONFIG}
 ```
-`/ping` says Healthy before workers have loaded the model: `curl http://127.0.0.1:8081/models/NAME`
-shows them."""
+`/ping` says Healthy before workers have loaded the model. `/predictions/NAME/VERSION/ready` is
+answered by a worker that has, and `curl http://127.0.0.1:8081/models/NAME` shows all workers."""
 
 TLS = f"""In `{CONFIG}`, `https://` in the addresses, and the files:
 
@@ -97,7 +97,9 @@ class TorchServer(PythonServer, spec=SPECS["torchserve"]):
         return f"{STORE}/{served.name}.mar"
 
     def wire(self, served: Served) -> Wire:
-        return Wire("json", "http://127.0.0.1:8080", f"/predictions/{served.name}", "/ping")
+        path = f"/predictions/{served.name}"
+        ready = f"{path}/{served.request.version}.0/ready"
+        return Wire("json", "http://127.0.0.1:8080", path, ready)
 
     def start(self, served: Served) -> tuple[str, ...]:
         addresses = {"INFERENCE": "port", "METRICS": "metrics_port"}
@@ -184,8 +186,8 @@ class TorchServer(PythonServer, spec=SPECS["torchserve"]):
             system=("openjdk-17-jre-headless",),
             variables={**own, "TS_GRPC_INFERENCE_ADDRESS": "0.0.0.0"},
             metrics=("metrics", "/metrics"),
+            live="/ping",
             signal="SIGINT",  # as an image's first process it stays where it is asked to terminate
-            notes=["TorchServe's /ping answers before its workers have loaded the model"],
         )
 
     def command(self, launch: Launch) -> Command:

@@ -17,15 +17,3 @@ def remainder(x: Tensor, y: Tensor) -> Tensor:
     """What a division towards zero leaves: it has the sign of x."""
     rest = ops.mod(ops.abs(x), ops.abs(y))
     return ops.where(ops.less(x, 0), -rest, rest)
-
-
-def shrink(x: Tensor, limit: float, bias: float) -> Tensor:
-    """Nearer to zero by bias beyond limit, zero within.
-
-    Args:
-        x: A tensor of any shape.
-        limit: Elements of at most this magnitude become zero.
-        bias: How much nearer to zero the others are.
-    """
-    inside = ops.where(ops.greater(x, limit), x - bias, ops.zeros_like(x))
-    return ops.where(ops.less(x, -limit), x + bias, inside)

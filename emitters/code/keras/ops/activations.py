@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from converter.ir.edit import constant_tensor
+from emitters.code.asking import is_plain_selu, is_sixth, typed, unless
 from emitters.code.context import Context
 from emitters.code.keras.registry import op
-from emitters.code.keras.types import dtype_argument, is_whole, keras_type
-from emitters.code.literals import number, real
+from emitters.code.keras.types import dtype_argument, is_whole
+from emitters.code.literals import number
 from emitters.code.steps import LOWEST, PRODUCT, UNARY
 
 _UNARY = {
@@ -82,47 +81,37 @@ def negative(c: Context) -> None:
     c.emit(f"-{c.operand(0, UNARY)}", UNARY)
 
 
-@op("Elu", "Celu", "LeakyRelu", "Gelu", "Selu", "HardSigmoid")
-def with_settings(c: Context) -> None:
-    """Activations with numbers."""
-    op_type = c.node.op_type
-    if op_type == "Elu":
-        alpha = _unless(c, "alpha", 1.0)
-        activate(c, "layers.ELU", "ops.elu", ("alpha", alpha))
-    elif op_type == "Celu":
-        activate(c, "", "ops.celu", ("alpha", _unless(c, "alpha", 1.0)))
-    elif op_type == "LeakyRelu":
-        slope = real(c.attr("alpha", 0.01))
-        activate(c, "layers.LeakyReLU", "ops.leaky_relu", ("negative_slope", slope))
-    elif op_type == "Gelu":
-        how = c.attr("approximate", "none") != "none"
-        activate(c, "", "ops.gelu", ("approximate", how))
-    elif op_type == "Selu":
-        _selu(c)
-    else:
-        _hard_sigmoid(c)
+_SLOPES: dict[str, tuple[str, str, str, float, float | None]] = {
+    "Elu": ("layers.ELU", "ops.elu", "alpha", 1.0, 1.0),
+    "Celu": ("", "ops.celu", "alpha", 1.0, 1.0),
+    "LeakyRelu": ("layers.LeakyReLU", "ops.leaky_relu", "negative_slope", 0.01, None),
+}
+"""Layer, function, what they call alpha; alpha in ONNX and in Keras where nothing is said."""
 
 
-def _unless(c: Context, name: str, default: float) -> str | None:
-    value = c.attr(name, default)
-    return None if value == default else real(value)
+@op(*_SLOPES)
+def with_slope(c: Context) -> None:
+    """By its name and alpha."""
+    layer, function, name, default, usual = _SLOPES[c.node.op_type]
+    activate(c, layer, function, (name, unless(c, "alpha", default, usual)))
 
 
-def _selu(c: Context) -> None:
-    alpha, gamma = c.attr("alpha", 1.6732632), c.attr("gamma", 1.0507010)
-    if abs(alpha - 1.6732632) < 1e-6 and abs(gamma - 1.0507010) < 1e-6:
-        activate(c, "layers.Activation", "ops.selu", given=('"selu"',))
-    else:
-        c.emit(f"{real(gamma)} * ops.elu({c.arg(0)}, alpha={real(alpha)})", PRODUCT)
+@op("Gelu")
+def gelu(c: Context) -> None:
+    """By erf, or by tanh."""
+    activate(c, "", "ops.gelu", ("approximate", c.attr("approximate", "none") != "none"))
 
 
-def _hard_sigmoid(c: Context) -> None:
-    alpha, beta = c.attr("alpha", 0.2), c.attr("beta", 0.5)
-    if abs(alpha - 1 / 6) < 1e-7 and beta == 0.5:
-        activate(c, "layers.Activation", "ops.hard_sigmoid", given=('"hard_sigmoid"',))
-    else:
-        text = f"{c.operand(0, PRODUCT)} * {real(alpha)} + {real(beta)}"
-        c.emit(f"ops.clip({text}, 0.0, 1.0)")
+@op("Selu", legal=is_plain_selu)
+def selu(c: Context) -> None:
+    """Of the usual numbers."""
+    activate(c, "layers.Activation", "ops.selu", given=('"selu"',))
+
+
+@op("HardSigmoid", legal=is_sixth)
+def hard_sigmoid(c: Context) -> None:
+    """Of the usual line."""
+    activate(c, "layers.Activation", "ops.hard_sigmoid", given=('"hard_sigmoid"',))
 
 
 @op("PRelu")
@@ -131,24 +120,6 @@ def prelu(c: Context) -> None:
     x = c.operand(0, PRODUCT)
     told = f"ops.less({c.arg(0)}, 0), {x} * {c.operand(1, PRODUCT)}, {c.arg(0)}"
     c.emit(f"ops.where({told})")
-
-
-@op("ThresholdedRelu")
-def thresholded(c: Context) -> None:
-    """Zero up to a number."""
-    alpha = real(c.attr("alpha", 1.0))
-    c.emit(f"ops.where(ops.greater({c.arg(0)}, {alpha}), {c.arg(0)}, 0)")
-
-
-@op("Shrink")
-def shrink(c: Context) -> None:
-    """Towards zero beyond a number, zero within."""
-    low, bias = real(c.attr("lambd", 0.5)), real(c.attr("bias", 0.0))
-    text = f"{c.helper('shrink')}({c.arg(0)}, {low}, {bias})"
-    if is_whole(c.dtype(0)):
-        x = f'ops.cast({c.arg(0)}, "float64")'
-        text = f"ops.cast({c.helper('shrink')}({x}, {low}, {bias}), {keras_type(c.dtype(0))})"
-    c.emit(text)
 
 
 @op("IsInf")
@@ -173,15 +144,11 @@ def clip(c: Context) -> None:
         return
     text = c.arg(0)
     if c.has(1) and c.has(2) and known and (low or 0) <= (high or 0):
-        text = f"ops.clip({text}, {number(_typed(c, low))}, {number(_typed(c, high))})"
+        text = f"ops.clip({text}, {number(typed(c, low))}, {number(typed(c, high))})"
     else:
         for at, function in ((1, "maximum"), (2, "minimum")):
             if c.has(at):
                 bound = c.number(at)
-                told = c.arg(at) if bound is None else number(_typed(c, bound))
+                told = c.arg(at) if bound is None else number(typed(c, bound))
                 text = f"ops.{function}({text}, {told})"
     c.emit(text, LOWEST)
-
-
-def _typed(c: Context, value: float | None) -> object:
-    return np.dtype(c.value(0).dtype.numpy()).type(value)  # type: ignore[union-attr]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import onnx_ir
 
+from converter.ir.edit import constant_tensor
 from converter.ir.model import dtype_name
 from emitters.code.context import Context
 from emitters.code.keras.registry import op
 from emitters.code.keras.types import is_whole, keras_type
-from emitters.code.literals import number
-from emitters.code.steps import ATOM, LOWEST, PRODUCT, SUM
+from emitters.code.steps import ATOM, LOWEST, PRODUCT, SUM, occurrences
 
 _SIGNS = {"Add": ("+", SUM), "Sub": ("-", SUM), "Mul": ("*", PRODUCT), "Div": ("/", PRODUCT)}
 _FUNCTIONS = {
@@ -113,32 +113,23 @@ def total(c: Context) -> None:
 
 @op("Where")
 def where(c: Context) -> None:
-    """Either of two."""
-    chosen = [c.array(at) for at in (1, 2)]
-    if all(each is not None and each.size == 1 for each in chosen):
-        flat = all((c.rank(at) or 0) <= (c.rank(0) or 0) for at in (1, 2))
-        if flat and c.dtype(1) == "float32":
-            one, other = (number(each.reshape(-1)[0]) for each in chosen if each is not None)
-            c.emit(f"ops.where({c.arg(0)}, {one}, {other})")
-            return
-        c.emit(f"ops.where({c.arg(0)}, {c.arg(1)}, {c.arg(2)})")
-        return
-    c.emit(f"ops.where({c.arg(0)}, {c.scalar(1)}, {c.scalar(2)})")
+    """Either of two; numbers alone would be of Python's types."""
+    typed = c.number(1) is not None and c.number(2) is not None and c.dtype(1) != "float32"
+    one, other = (c.arg(at) if typed else c.scalar(at) for at in (1, 2))
+    given = [_tensor(c, at, text) for at, text in enumerate((c.arg(0), one, other))]
+    c.emit(f"ops.where({', '.join(given)})")
+
+
+def _tensor(c: Context, at: int, text: str) -> str:
+    """An operand for a function that takes no variable of a layer's where JAX computes."""
+    is_variable = constant_tensor(c.value(at)) is not None and occurrences(text)
+    return f"ops.convert_to_tensor({text})" if is_variable else text
 
 
 @op("Cast")
 def cast(c: Context) -> None:
     """To another type."""
-    _cast(c, dtype_name(onnx_ir.DataType(c.attr("to"))))
-
-
-@op("CastLike")
-def cast_like(c: Context) -> None:
-    """To another tensor's type."""
-    _cast(c, c.dtype(1))
-
-
-def _cast(c: Context, wanted: str) -> None:
+    wanted = dtype_name(onnx_ir.DataType(c.attr("to")))
     keras_type(c.dtype(0))
     text = keras_type(wanted)
     if wanted == c.dtype(0):

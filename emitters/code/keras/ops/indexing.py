@@ -7,10 +7,8 @@ from emitters.code.context import Context
 from emitters.code.keras.ops.shaping import need_sizes
 from emitters.code.keras.registry import COMPUTED, op
 from emitters.code.keras.types import dtype_argument, keras_type
-from emitters.code.sizes import Element
+from emitters.code.shapes import span
 from emitters.code.weights import is_weight
-
-_FAR = 2**31 - 2
 
 
 @op("Slice")
@@ -26,18 +24,10 @@ def slice_(c: Context) -> None:
             told = f"{axis % rank}, {c.element(start)}, {c.element(end)}, {step}"
             text = f"{c.helper('slice_backwards')}({text}, {told})"
         else:
-            spans[axis % rank] = _span(c, start, end, step)
+            spans[axis % rank] = span(c, start, end, step)
     while spans and spans[-1] == ":":
         spans.pop()
     c.emit(f"{text}[{', '.join(spans)}]" if spans else text, 10)
-
-
-def _span(c: Context, start: Element, end: Element, step: int) -> str:
-    first = "" if start == 0 else c.element(start)
-    last = "" if isinstance(end, int) and end > _FAR else c.element(end)
-    wide = not all(part.lstrip("-").isdigit() for part in (first, last) if part)
-    colon = (" " if first and wide else "") + ":" + (" " if last and wide else "")
-    return f"{first}{colon}{last}" + (f":{step}" if step != 1 else "")
 
 
 @op("Gather")

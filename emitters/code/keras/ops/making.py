@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from converter.ir.refused import Refused
 from emitters.code.context import Context
-from emitters.code.keras.ops.shaping import as_tuple, need_sizes
-from emitters.code.keras.registry import COMPUTED, op
+from emitters.code.keras.ops.shaping import need_sizes
+from emitters.code.keras.registry import op
 from emitters.code.keras.types import keras_type
-from emitters.code.literals import number
+from emitters.code.shapes import as_tuple, filling, steps_of
 
 
 @op("Shape")
@@ -34,28 +31,14 @@ def size(c: Context) -> None:
 @op("ConstantOfShape")
 def constant_of_shape(c: Context) -> None:
     """One number everywhere."""
-    value = c.attr("value")
-    array = value.numpy() if value is not None else np.zeros(1, np.float32)
     whole = as_tuple(c, need_sizes(c, 0))
-    dtype = keras_type(c.out_dtype())
-    c.emit(f"ops.full({whole}, {number(array.reshape(-1)[0])}, dtype={dtype})")
+    c.emit(f"ops.full({whole}, {filling(c)}, dtype={keras_type(c.out_dtype())})")
 
 
 @op("Range")
 def arange(c: Context) -> None:
     """Numbers in steps."""
-    ends = []
-    for at in range(3):
-        sizes, value = c.sizes(at), c.number(at)
-        if value is not None:
-            ends.append(number(np.asarray(c.array(at)).reshape(-1)[0]))
-        elif sizes:
-            ends.append(c.element(sizes[0]))
-        else:
-            raise Refused(COMPUTED, "make its ends and step constant")
-    if ends[2] in ("1", "1.0"):
-        ends = ends[1:2] if ends[0] in ("0", "0.0") else ends[:2]
-    c.emit(f"ops.arange({', '.join(ends)}, dtype={keras_type(c.out_dtype())})")
+    c.emit(f"ops.arange({', '.join(steps_of(c))}, dtype={keras_type(c.out_dtype())})")
 
 
 @op("EyeLike")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import onnx_ir
-
 from converter.ir.refused import Refused
+from emitters.code.asking import gives_one, infers
 from emitters.code.context import Context
 from emitters.code.keras.ops.activations import activate
 from emitters.code.keras.registry import channels_last, op
@@ -18,15 +17,6 @@ def _eps(c: Context) -> str | None:
     return None if text == "0.001" else text
 
 
-def _gives_one(node: onnx_ir.Node) -> bool:
-    return not any(value.uses() or value.is_graph_output() for value in node.outputs[1:])
-
-
-def _infers(node: onnx_ir.Node) -> bool:
-    training = node.attributes.get("training_mode")
-    return training is None or not training.as_int()
-
-
 def _axis(c: Context) -> int:
     return c.need_rank(0) - 1 if channels_last(c.node) else min(1, c.need_rank(0) - 1)
 
@@ -34,7 +24,7 @@ def _axis(c: Context) -> int:
 @op("BatchNormalization")
 def batch(c: Context) -> None:
     """``layers.BatchNormalization``."""
-    if not _infers(c.node):
+    if not infers(c.node):
         raise Refused("it is in training mode", "export the model for inference")
     constants = all(is_weight(value, 1) for value in c.node.inputs[1:5])
     axis, rank = _axis(c), c.need_rank(0)
@@ -57,7 +47,7 @@ def batch(c: Context) -> None:
     c.emit(f"ops.batch_normalization({given}, {told}, epsilon={eps})")
 
 
-@op("LayerNormalization", legal=_gives_one)
+@op("LayerNormalization", legal=gives_one)
 def layer(c: Context) -> None:
     """``layers.LayerNormalization``."""
     rank = c.need_rank(0)

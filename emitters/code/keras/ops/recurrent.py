@@ -7,59 +7,21 @@ from collections.abc import Callable
 import numpy as np
 import onnx_ir
 
-from converter.ir.edit import constant
-from emitters.code.context import Context, shape_of
+from emitters.code.context import Context
 from emitters.code.keras.registry import op
 from emitters.code.keras.types import dtype_argument
+from emitters.code.recurrent import gates, is_rectified, is_usual, way_of
 from emitters.code.steps import UNIT, Array, Unit, Weight, place
-from emitters.code.weights import is_weight
 
 _LAYERS = {"LSTM": "LSTM", "GRU": "GRU", "RNN": "SimpleRNN"}
 _ORDER = {"LSTM": (0, 2, 3, 1), "GRU": (0, 1, 2), "RNN": (0,)}
 """Of Keras' gates (input, forget, cell, output; update, reset, new), their places in ONNX's."""
 
-_USUAL = {"LSTM": ["sigmoid", "tanh", "tanh"], "GRU": ["sigmoid", "tanh"], "RNN": ["tanh"]}
 
-
-def _int(node: onnx_ir.Node, name: str) -> int:
-    found = node.attributes.get(name)
-    return found.as_int() if found is not None else 0
-
-
-def _way(node: onnx_ir.Node) -> str:
-    found = node.attributes.get("direction")
-    return found.as_string() if found is not None else "forward"
-
-
-def _told(node: onnx_ir.Node) -> list[str]:
-    found = node.attributes.get("activations")
-    return [name.lower() for name in found.as_strings()] if found is not None else []
-
-
-def _is_usual(node: onnx_ir.Node) -> bool:
-    """Whether Keras' layers compute the same."""
-    usual, told = _USUAL[node.op_type], _told(node)
-    if told not in ([], usual, usual * 2) and set(told) != {"relu"}:
-        return False
-    if set(told) == {"relu"} and node.op_type != "RNN":
-        return False
-    if "clip" in node.attributes or _int(node, "layout") or _int(node, "input_forget"):
-        return False
-    if len(node.inputs) > 7 and node.inputs[7] is not None:
-        array = constant(node.inputs[7])
-        if array is None or np.any(array):
-            return False
-    if len(node.inputs) > 4 and node.inputs[4] is not None:
-        lengths, shape = constant(node.inputs[4]), shape_of(node.inputs[0])
-        if lengths is None or shape is None or not np.all(lengths == shape[0]):
-            return False
-    return all(is_weight(value) for value in node.inputs[1:4] if value is not None)
-
-
-@op("LSTM", "GRU", "RNN", legal=_is_usual)
+@op("LSTM", "GRU", "RNN", legal=is_usual)
 def recurrent(c: Context) -> None:
     """``layers.LSTM``, and so on; what they give, in ONNX's axes."""
-    way, run = _way(c.node), c.helper("run_recurrent")
+    way, run = way_of(c.node), c.helper("run_recurrent")
     if way != "bidirectional":
         told = ", backwards=True" if way == "reverse" else ""
         _give(c, f"{run}({UNIT}, {c.arg(0)}{_start(c)}{told})", _unit(c, 0))
@@ -87,7 +49,7 @@ def _unit(c: Context, way: int) -> Unit:
     kind = c.node.op_type
     hidden = c.attr("hidden_size") or (c.shape(2) or [0])[-1]
     named: dict[str, object] = {
-        "activation": '"relu"' if set(_told(c.node)) == {"relu"} else None,
+        "activation": '"relu"' if is_rectified(c.node) else None,
         "use_bias": None if c.has(3) else False,
         "reset_after": False if kind == "GRU" and not c.attr("linear_before_reset", 0) else None,
         "return_sequences": True,
@@ -113,7 +75,7 @@ def _weights(c: Context, kind: str, way: int) -> dict[str, Weight]:
     order = _ORDER[kind]
 
     def matrix(array: Array) -> Array:
-        return np.ascontiguousarray(_gates(array[way], order).T)
+        return np.ascontiguousarray(gates(array[way], order).T)
 
     found = {
         "cell.kernel": c.weight(c.value(1), matrix, f"{kind}{way}"),
@@ -125,16 +87,11 @@ def _weights(c: Context, kind: str, way: int) -> dict[str, Weight]:
     return found
 
 
-def _gates(own: Array, order: tuple[int, ...]) -> Array:
-    parts = np.split(own, len(order))
-    return np.concatenate([parts[at] for at in order])
-
-
 def _bias(way: int, order: tuple[int, ...], apart: bool) -> Callable[[Array], Array]:
     """Those of the input and of the state: summed, or one above the other."""
 
     def change(array: Array) -> Array:
-        halves = [_gates(half, order) for half in np.split(array[way], 2)]
+        halves = [gates(half, order) for half in np.split(array[way], 2)]
         return np.stack(halves) if apart else np.sum(halves, axis=0)
 
     return change

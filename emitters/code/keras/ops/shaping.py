@@ -8,14 +8,9 @@ from converter.ir.refused import Refused
 from emitters.code.context import Context
 from emitters.code.keras.registry import COMPUTED, channels_last, op
 from emitters.code.literals import listed, number
-from emitters.code.sizes import Dim, Element
+from emitters.code.shapes import as_tuple, borders, copied, is_stretched
+from emitters.code.sizes import Element
 from emitters.code.steps import LOWEST
-
-
-def as_tuple(c: Context, sizes: list[Element]) -> str:
-    """Sizes as they are given to a function."""
-    inside = ", ".join(c.element(size) for size in sizes)
-    return f"({inside},)" if len(sizes) == 1 else f"({inside})"
 
 
 def need_sizes(c: Context, at: int) -> list[Element]:
@@ -29,9 +24,7 @@ def need_sizes(c: Context, at: int) -> list[Element]:
 @op("Reshape")
 def reshape(c: Context) -> None:
     """To sizes that are known, or come of shapes."""
-    sizes = need_sizes(c, 1)
-    if not c.attr("allowzero", 0):
-        sizes = _copied(c, sizes)
+    sizes = copied(c, need_sizes(c, 1))
     out = c.node.outputs[0].shape
     free = [i for i, size in enumerate(sizes) if not isinstance(size, int)]
     if len(free) == 1 and -1 not in sizes and 0 not in sizes:
@@ -44,17 +37,6 @@ def reshape(c: Context) -> None:
             if len(free) == 1:
                 sizes[free[0]] = -1
     c.emit(f"ops.reshape({c.arg(0)}, {as_tuple(c, sizes)})")
-
-
-def _copied(c: Context, sizes: list[Element]) -> list[Element]:
-    """Zeros as the input's sizes."""
-    if 0 not in sizes:
-        return sizes
-    shape = c.shape(0)
-    if shape is None:
-        raise Refused("the number of axes isn't known", "give the input's shape (--input)")
-    own = [size if isinstance(size, int) else Dim(c.value(0), i) for i, size in enumerate(shape)]
-    return [own[i] if size == 0 else size for i, size in enumerate(sizes)]
 
 
 @op("Flatten")
@@ -118,22 +100,8 @@ def transpose(c: Context) -> None:
 def expand(c: Context) -> None:
     """Stretched to a shape, which may have 1 where the input has more."""
     sizes = need_sizes(c, 1)
-    shape = c.shape(0)
-    if shape is not None and len(sizes) >= len(shape):
-        own = [1] * (len(sizes) - len(shape)) + list(shape)
-        if all(_stretches(size, mine) for size, mine in zip(sizes, own, strict=True)):
-            c.emit(f"ops.broadcast_to({c.arg(0)}, {as_tuple(c, sizes)})")
-            return
-    c.emit(f"{c.helper('stretch')}({c.arg(0)}, {as_tuple(c, sizes)})")
-
-
-def _stretches(size: Element, mine: object) -> bool:
-    """Whether an axis is surely stretched to a size, or has it."""
-    if mine == 1:
-        return True
-    if isinstance(size, int):
-        return size != 1
-    return isinstance(size, Dim) and size.symbol is not None and size.symbol == mine
+    stretch = "ops.broadcast_to" if is_stretched(c, sizes) else c.helper("stretch")
+    c.emit(f"{stretch}({c.arg(0)}, {as_tuple(c, sizes)})")
 
 
 @op("Tile")
@@ -197,32 +165,19 @@ def blocks(c: Context) -> None:
 @op("Pad")
 def pad(c: Context) -> None:
     """Borders of one number, or of what is inside."""
-    pads, axes = c.ints_in(1), c.ints_in(3) if c.has(3) else None
-    mode = c.attr("mode", "constant")
-    if pads is None or (c.has(3) and axes is None):
-        raise Refused("its borders are computed", "make them constant")
-    rank = c.need_rank(0)
-    pairs = [(0, 0)] * rank
-    axes = list(range(rank)) if axes is None else [axis % rank for axis in axes]
-    for place, axis in enumerate(axes):
-        pairs[axis] = (pads[place], pads[place + len(axes)])
+    pairs, mode = borders(c), c.attr("mode", "constant")
     x = c.arg(0)
     if mode != "constant":
-        told = ", ".join(f"({a}, {b})" for a, b in pairs)
-        c.emit(f'{c.helper("pad_from_inside")}({x}, ({told}{"," if rank == 1 else ""}), "{mode}")')
+        c.emit(f'{c.helper("pad_from_inside")}({x}, {tuple(pairs)}, "{mode}")')
         return
     if any(min(pair) < 0 for pair in pairs):
-        spans = [
-            f"{-a if a < 0 else ''}:{b if b < 0 else ''}" for a, b in pairs
-        ]  # fmt: skip
+        spans = [f"{-a if a < 0 else ''}:{b if b < 0 else ''}" for a, b in pairs]
         x = f"{c.operand(0)}[{', '.join(spans)}]"
         pairs = [(max(a, 0), max(b, 0)) for a, b in pairs]
     if not any(a or b for a, b in pairs):
         c.emit(x, LOWEST)
         return
-    told = ", ".join(f"({a}, {b})" for a, b in pairs)
-    told = f"({told}{',' if rank == 1 else ''})"
-    value = ""
+    told, value = tuple(pairs), ""
     if c.has(2):
         given = c.array(2)
         if given is None:
