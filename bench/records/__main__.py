@@ -6,7 +6,7 @@
     python -m bench.records scoreboard RESULTS       # of the ONNX scoreboard's own tests
 
 Results are kept in build/records: a case that was run isn't run again, unless --again asks for it.
-The first and the third need `pip install -e '.[records]'`. The scoreboard's tests are started
+The second and the third need `pip install -e '.[records]'`. The scoreboard's tests are started
 with the command on docs/records/scoreboard.md; RESULTS is the folder that they write.
 """
 
@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from bench.records import pages
@@ -41,6 +42,7 @@ def main() -> None:
     add("--only", default="", metavar="PATTERN", help="cases whose name has it (re.search)")
     add("--limit", type=int, default=None, metavar="N", help="the first cases")
     add("--again", action="store_true", help="cases that were run, too")
+    add("--targets", default="", help="of opinfo, by comma; all, if it is left out")
     add("--page", action="store_true", help="only write the page")
     asked = parser.parse_args()
     if asked.record == "scoreboard":
@@ -48,24 +50,34 @@ def main() -> None:
         return
     kept = Kept(asked.record)
     if not asked.page:
-        names, work = _cases(asked.record)
+        targets = tuple(filter(None, asked.targets.split(",")))
+        names, work = _cases(asked.record, targets)
         done = {} if asked.again else kept.read()
-        rest = [n for n in names if n not in done and re.search(asked.only, n)]
+        rest = [n for n in names if not _is_done(done.get(n), targets)]
+        rest = [name for name in rest if re.search(asked.only, name)]
         _run(asked.record, kept, rest[: asked.limit], work)
     pages.write(asked.record, kept.read())
 
 
-def _cases(record: str) -> tuple[Sequence[str], Callable[[str], dict[str, Any]]]:
+def _cases(
+    record: str, targets: tuple[str, ...]
+) -> tuple[Sequence[str], Callable[[str], dict[str, Any]]]:
     if record == "opinfo":
         from bench.records import opinfo, opinfo_calls
 
         opinfo.prepare()
-        return opinfo_calls.names(), opinfo.attempt
+        return opinfo_calls.names(), partial(opinfo.attempt, targets=targets or opinfo.TARGETS)
     from bench.records import lists, models
 
     models.prepare()
     makers = lists.makers(record)
     return [*makers], lambda name: models.attempt(makers[name])
+
+
+def _is_done(found: dict[str, Any] | None, targets: tuple[str, ...]) -> bool:
+    if found is None:
+        return False
+    return all({*targets} <= {*sample} for sample in found.get("samples", ()))
 
 
 def _run(

@@ -14,6 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from converter.runtime.worker import warm_workers
+
 MEMORY = 10 << 30
 """Bytes of private memory that a process of a case may take (``RLIMIT_DATA``)."""
 
@@ -99,11 +101,12 @@ def _work_on(names: Sequence[str], work: Work, into: int, log: Path) -> None:
     os.dup2(output, 2)
     code = 1
     try:
-        for name in names:
-            os.write(output, f"--- {name}\n".encode())
-            line = (json.dumps(work(name)) + "\n").encode()
-            while line:
-                line = line[os.write(into, line) :]
+        with warm_workers():
+            for name in names:
+                os.write(output, f"--- {name}\n".encode())
+                line = (json.dumps(work(name)) + "\n").encode()
+                while line:
+                    line = line[os.write(into, line) :]
         code = 0
     except BaseException:
         import traceback

@@ -21,8 +21,15 @@ class Kept:
         self.path.touch()
 
     def read(self) -> dict[str, dict[str, Any]]:
-        """What is there, by name."""
-        return {item["name"]: item for item in map(json.loads, self.path.read_text().splitlines())}
+        """What is there, by name; of samples, what all runs say of their targets."""
+        found: dict[str, dict[str, Any]] = {}
+        for item in map(json.loads, self.path.read_text().splitlines()):
+            before = found.get(item["name"], {}).get("samples", [])
+            now = item.get("samples", [])
+            if now and len(before) == len(now):
+                item["samples"] = [{**a, **b} for a, b in zip(before, now, strict=True)]
+            found[item["name"]] = item
+        return found
 
     def add(self, found: dict[str, Any]) -> None:
         """Keeps one more."""

@@ -52,7 +52,7 @@ def attempt(make: Callable[[], Made]) -> dict[str, Any]:
             report = Report.model_validate_json(text)
         except ModelyardError as error:
             state = "refused" if error.exit_code in (2, 3) else "failed"
-            return {**told, "targets": dict.fromkeys(TARGETS, [state, _words(error)])}
+            return {**told, "targets": {name: [state, _words(error)] for name in TARGETS}}
     return {**told, "targets": dict(_targets(report))}
 
 

@@ -30,7 +30,7 @@ from parsers.pytorch.child.flatten import Flat
 from parsers.worker.errors import WorkerError
 
 TARGETS = ("onnx", "tflite", "coreml", "openvino", "pytorch", "keras")
-COUNT = {"float32": 3, "int64": 1, "bool": 1}
+COUNT = {"float32": 2, "int64": 1, "bool": 1}
 """Samples of an operator, by dtype."""
 
 PASSES = (
@@ -82,9 +82,9 @@ def _one(sample: Sample, targets: Sequence[str]) -> dict[str, list[str]]:
             model = read(onnx.load(path), PASSES)
         except (WorkerError, ModelyardError) as error:
             state = "failed" if getattr(error, "kind", "") == "internal" else "refused"
-            return dict.fromkeys(targets, [state, f"source: {_words(error)}"])
+            return {name: [state, f"source: {_words(error)}"] for name in targets}
         except Exception as error:  # whatever isn't ours is the finding
-            return dict.fromkeys(targets, ["failed", f"source: {_raised(error)}"])
+            return {name: ["failed", f"source: {_raised(error)}"] for name in targets}
         return {
             name: [*_through(name, model.copy(), sample, feeds, Path(folder) / name)]
             for name in targets

@@ -29,7 +29,8 @@ The numbers below come from the scoreboard's own tests, run here without the ima
 git clone https://github.com/onnx/backend-scoreboard build/scoreboard
 mkdir -p build/records/scoreboard
 RESULTS_DIR=build/records/scoreboard python -m pytest -c build/scoreboard/pyproject.toml \\
-  build/scoreboard/test/test_backend.py --onnx_backend=bench.records.scoreboard.backend -k 'not _cuda'
+  build/scoreboard/test/test_backend.py -k 'not _cuda' \\
+  --onnx_backend=bench.records.scoreboard.backend
 python -m bench.records scoreboard build/records/scoreboard
 ```
 
