@@ -66,13 +66,17 @@ _FORMS = {
     "bert": Form("bert", "AutoModel", "last_hidden_state", "ids"),
     "bert-squad": Form("bert", "AutoModelForQuestionAnswering", "start_logits,end_logits", "ids"),
     "detr": Form("detr", "AutoModelForObjectDetection", "logits,pred_boxes", "pixels"),
-    "rt_detr": Form("rt_detr", "AutoModelForObjectDetection", "logits,pred_boxes", "pixels"),
+    "rt_detr": Form(
+        "rt_detr", "AutoModelForObjectDetection", "logits,pred_boxes", "pixels", {"num_queries": 20}
+    ),
     "clip-text": Form("clip_text_model", "CLIPTextModel", "last_hidden_state", "ids"),
     "clip-vision": Form("clip_vision_model", "CLIPVisionModel", "last_hidden_state", "pixels"),
     "superpoint": Form(
         "superpoint", "SuperPointForKeypointDetection", "keypoints,scores", "pixels"
     ),
-    "rf_detr": Form("rf_detr", "AutoModelForObjectDetection", "logits,pred_boxes", "pixels"),
+    "rf_detr": Form(
+        "rf_detr", "AutoModelForObjectDetection", "logits,pred_boxes", "pixels", {"num_queries": 10}
+    ),
 }
 
 

@@ -43,7 +43,8 @@ def listed(record: str) -> list[Listed]:
         theirs = f"{built}, accuracy {accuracy}" if accuracy else built
         known = kind == "timm_wrapper" or winml.form_of(kind, task) is not None
         name = winml.key(model, task, kind) if known else ""
-        why = winml.UNKNOWN.get(kind, "the task isn't made here")
+        unknown = winml.UNKNOWN.get(kind, "the task isn't made here")
+        why = winml.UNKNOWN.get(f"{kind} {task}", unknown)
         found.append(Listed(f"{model}: {task}", theirs, name, why))
     return found
 

@@ -119,7 +119,16 @@ def configuration(form: Form) -> Any:
     from transformers import CONFIG_MAPPING
 
     kind = CONFIG_MAPPING[form.type]
-    return kind(**{**(small(kind()) if form.narrow else {}), **form.options})
+    return kind(**_merged(small(kind()) if form.narrow else {}, form.options))
+
+
+def _merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    inner = {
+        name: _merged(one[name], value)
+        for name, value in other.items()
+        if isinstance(value, Mapping) and name in one
+    }
+    return {**one, **other, **inner}
 
 
 def small(config: Any) -> dict[str, Any]:
@@ -157,6 +166,8 @@ def _samples(kinds: list[str], model: Any, config: Any) -> dict[str, np.ndarray[
     makers = {
         "ids": lambda: {"input_ids": ids(), "attention_mask": mask()},
         "types": lambda: {"token_type_ids": np.zeros((ROWS, WORDS), np.int64)},
+        "ended": lambda: {"input_ids": _with(ids(), -1, config.eos_token_id)},
+        "seen": lambda: {"input_ids": _with(ids(), slice(4), config.image_token_id)},
         "only-ids": lambda: {"input_ids": ids()},
         "pixels": lambda: {"pixel_values": pixels()},
         "decoder": lambda: {"decoder_input_ids": ids(6)},
@@ -168,7 +179,7 @@ def _samples(kinds: list[str], model: Any, config: Any) -> dict[str, np.ndarray[
         },
         "points": lambda: {"input_points": draw.uniform(4, 60, (ROWS, 1, 2, 2)).astype(np.float32)},
         "patches": lambda: {
-            "flattened_patches": draw.normal(size=(ROWS, 12, 770)).astype(np.float32).round(3),
+            "flattened_patches": _patches(draw.normal(size=(ROWS, 12, 770))),
             "attention_mask": np.ones((ROWS, 12), np.float32),
         },
     }
@@ -176,6 +187,17 @@ def _samples(kinds: list[str], model: Any, config: Any) -> dict[str, np.ndarray[
     for kind in kinds:
         found |= makers[kind]()
     return found
+
+
+def _with(ids: np.ndarray[Any, Any], where: Any, token: int) -> np.ndarray[Any, Any]:
+    ids[:, where] = token
+    return ids
+
+
+def _patches(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Pix2Struct's: a patch's row and column, from 1, before its pixels."""
+    values[:, :, 0], values[:, :, 1] = np.arange(12) // 4 + 1, np.arange(12) % 4 + 1
+    return values.astype(np.float32)
 
 
 def _vision(config: Any) -> Any:
