@@ -205,5 +205,6 @@ def _vision(config: Any) -> Any:
 
 
 def _side(config: Any) -> tuple[int, int]:
-    size = getattr(_vision(config), "image_size", None) or 64
+    prompt = getattr(config, "prompt_encoder_config", None)
+    size = getattr(prompt or _vision(config), "image_size", None) or 64
     return (size, size) if isinstance(size, int) else (int(size[0]), int(size[1]))

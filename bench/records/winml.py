@@ -64,7 +64,14 @@ SPECIAL = {
             },
         }, narrow=False),
     ("sam2_video", "mask-generation"): Form(
-        "sam2", "Sam2Model", "pred_masks,iou_scores", "pixels points", narrow=False),
+        "sam2", "Sam2Model", "pred_masks,iou_scores", "pixels points", {
+            "vision_config": {
+                "backbone_feature_sizes": [[32, 32], [16, 16], [8, 8]],
+                "backbone_config": {
+                    "model_type": "sam2_hiera_det_model", "image_size": [128, 128]},
+            },
+            "prompt_encoder_config": {"image_size": 128},
+        }, narrow=False),
     ("convnext", "image-classification"): Form(
         "convnext", "AutoModelForImageClassification", "logits", "pixels",
         {"hidden_sizes": [16, 32, 64, 128], "depths": [1, 1, 2, 1], "image_size": 64},
