@@ -41,11 +41,9 @@ def listed(record: str) -> list[Listed]:
     found = []
     for model, task, kind, built, accuracy in rows:
         theirs = f"{built}, accuracy {accuracy}" if accuracy else built
-        known = kind == "timm_wrapper" or winml.form_of(kind, task) is not None
-        name = winml.key(model, task, kind) if known else ""
         unknown = winml.UNKNOWN.get(kind, "the task isn't made here")
         why = winml.UNKNOWN.get(f"{kind} {task}", unknown)
-        found.append(Listed(f"{model}: {task}", theirs, name, why))
+        found.append(Listed(f"{model}: {task}", theirs, winml.key(model, task, kind), why))
     return found
 
 

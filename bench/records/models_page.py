@@ -21,10 +21,10 @@ _HEADS = {
 # winml-cli's model-task pairs
 
 winml-cli publishes a list of 230 pairs of a model and a task, and what its own run on the CPU made
-of each: 169 built ("PASS"). Here an architecture and a task is one case, which counts for all its
-pairs. Models of transformers are made small: two layers, 64 wide, where the configuration has such
-a setting. What has no setting keeps the configuration's default. A model that generates is one step
-of its decoder without a cache.
+of each: 169 built ("PASS"). Here an architecture and a class of transformers is one case. It counts
+for all pairs of that architecture whose task the class does. Models of transformers are made small:
+two layers, 64 wide, where the configuration has such a setting. What has no setting keeps the
+configuration's default. A model that generates is one step of its decoder without a cache.
 """,
     "onnx2tf": """\
 # onnx2tf's models

@@ -30,7 +30,7 @@ from parsers.pytorch.child.flatten import Flat
 from parsers.worker.errors import WorkerError
 
 TARGETS = ("onnx", "tflite", "coreml", "openvino", "pytorch", "keras")
-COUNT = {"float32": 2, "int64": 1, "bool": 1}
+COUNT = {"float32": 1, "int64": 1, "bool": 1}
 """Samples of an operator, by dtype."""
 
 PASSES = (

@@ -1,8 +1,8 @@
 """winml-cli's model-task pairs: those whose architecture transformers or timm builds without files.
 
 The list says what winml-cli publishes of each pair (``bench/records/lists/winml.tsv``: its own
-CPU run). Here each architecture and task is one model of small size with seeded random weights,
-which counts for all pairs of that architecture and task.
+CPU run). Here each architecture and class is one model of small size with seeded random weights,
+which counts for all pairs of that architecture whose task the class does.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from bench.records.corpus import timm_model
 from bench.records.small import Form, Made, make
 
 _HEADS = {
@@ -159,23 +160,24 @@ def form_of(kind: str, task: str) -> Form | None:
 
 
 def makers(pairs: list[tuple[str, str, str]]) -> dict[str, Callable[[], Made]]:
-    """How to make each architecture and task of the list, by ``TYPE TASK``.
+    """How to make each architecture and task of the list, by :func:`key`.
 
     Args:
         pairs: Model, task and type.
     """
     found: dict[str, Callable[[], Made]] = {}
     for model, task, kind in pairs:
+        name = key(model, task, kind)
         if kind == "timm_wrapper":
-            from bench.records.corpus import timm_model
-
-            name = model.removeprefix("timm/").partition(".")[0]
-            found[key(model, task, kind)] = partial(timm_model, name)
+            found[name] = partial(timm_model, name.removeprefix("timm "))
         elif form := form_of(kind, task):
-            found[key(model, task, kind)] = partial(make, form)
+            found[name] = partial(make, form)
     return found
 
 
 def key(model: str, task: str, kind: str) -> str:
-    """The name of a pair's architecture and task."""
-    return model if kind == "timm_wrapper" else f"{kind} {task or 'text2text-generation'}"
+    """The name of the case that a pair is: its type and class; empty where it is none."""
+    if kind == "timm_wrapper":
+        return f"timm {model.removeprefix('timm/').partition('.')[0]}"
+    form = form_of(kind, task)
+    return f"{form.type} {form.auto}" if form else ""

@@ -26,6 +26,10 @@ SPECTRAL = """
     spectrum = torch.stft(x, 64, 16, window=self.window, return_complex=True)
     return torch.istft(spectrum / 2, 64, 16, window=self.window, length=x.shape[-1])"""
 
+DISTANCES = """
+    exponents = 0, 1, 1.5, 2, 3, float("inf")
+    return *[torch.cdist(x, y, p) for p in exponents], torch.cdist(x.round(), y.round(), 0)"""
+
 CASES: dict[str, tuple[str, list[dict[str, Any]], dict[str, int]]] = {
     "resized": (network(RESIZED), [spec("x", "batch", 2, 26, 10)], {"batch": 3}),
     "recurrent": (
@@ -33,6 +37,10 @@ CASES: dict[str, tuple[str, list[dict[str, Any]], dict[str, int]]] = {
                 takes="x, first, cell"),
         [spec("x", "time", "batch", 4), spec("first", 4, "batch", 3), spec("cell", 4, "batch", 7)],
         {"time": 5, "batch": 3},
+    ),
+    "distances": (
+        network(DISTANCES, takes="x, y"),
+        [spec("x", "batch", 5, 3), spec("y", "batch", 7, 3)], {"batch": 2},
     ),
     "spectral": (
         network(SPECTRAL, 'self.register_buffer("window", torch.hann_window(64))'),
