@@ -5,7 +5,8 @@
     python -m bench.records onnx2tf                  # onnx2tf's models
     python -m bench.records scoreboard RESULTS       # of the ONNX scoreboard's own tests
 
-Results are kept in build/records: a case that was run isn't run again, unless --again asks for it.
+Results are kept in build/records: a case that was run isn't run again, unless
+its process ended or --again asks for it.
 The second and the third need `pip install -e '.[records]'`. The scoreboard's tests are started
 with the command on docs/records/scoreboard.md; RESULTS is the folder that they write.
 """
@@ -22,7 +23,7 @@ from bench.records import pages
 from bench.records.forks import run_each
 from bench.records.kept import Kept
 
-SECONDS = {"opinfo": 120.0, "winml": 240.0, "onnx2tf": 300.0}
+SECONDS = {"opinfo": 120.0, "winml": 600.0, "onnx2tf": 600.0}
 """Longest time for a case."""
 
 IN_FORK = {"opinfo": 40, "winml": 1, "onnx2tf": 1}
@@ -75,7 +76,7 @@ def _cases(
 
 
 def _is_done(found: dict[str, Any] | None, targets: tuple[str, ...]) -> bool:
-    if found is None:
+    if found is None or "crashed" in found:
         return False
     return all({*targets} <= {*sample} for sample in found.get("samples", ()))
 

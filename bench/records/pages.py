@@ -62,7 +62,7 @@ def plain(text: str) -> str:
 def general(reason: str) -> str:
     """A reason without what only one case has: names of nodes and values, numbers."""
     reason = re.sub(r"(\w+) \([^()]*\): ", r"\1: ", reason)
-    reason = re.sub(r"/\S+", "PATH", reason)
+    reason = re.sub(r" ?\(/[^()]*\)|/\S+:\d+: ", "", reason)
     parts = dict.fromkeys(part.strip() for part in reason.split(";") if part.strip())
     texts = [part for part in parts if not part.endswith("holds what the target can't take")]
     return re.sub(r"\d+", "N", "; ".join(texts or parts))[:200]
