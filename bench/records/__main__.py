@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -71,8 +72,9 @@ def _cases(
     from bench.records import lists, models
 
     models.prepare()
-    makers = lists.makers(record)
-    return [*makers], lambda name: models.attempt(makers[name])
+    makers, lines = lists.makers(record), Counter(item.name for item in lists.listed(record))
+    # what counts for most lines comes first
+    return sorted(makers, key=lambda name: -lines[name]), lambda n: models.attempt(makers[n])
 
 
 def _is_done(found: dict[str, Any] | None, targets: tuple[str, ...]) -> bool:

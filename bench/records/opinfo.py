@@ -20,7 +20,7 @@ import torch
 from bench.arguments_calls import SEED
 from bench.arguments_run import OPSET, read_once
 from bench.records.opinfo_calls import Array, Sample, Unfit, difference, outputs, samples
-from bench.records.scoreboard.backend import READ, opened, read
+from bench.records.scoreboard.backend import READ, read, written
 from converter import plugins
 from converter.errors import DependencyError, ModelyardError
 from converter.ir.model import Model
@@ -115,8 +115,11 @@ def _through(
     target: str, model: Model, sample: Sample, feeds: dict[str, Array], folder: Path
 ) -> Iterator[str]:
     """A state, and why: ok; refused; wrong; failed, an error that isn't a refusal."""
+    state = "refused"
     try:
-        session = opened(model, target, folder)
+        opening = written(model, target, folder)
+        state = "failed"
+        session = opening()
         try:
             wanted = {spec.name for spec in session.inputs}
             found = session.run({n: a for n, a in feeds.items() if n in wanted})
@@ -125,7 +128,7 @@ def _through(
     except DependencyError:
         raise
     except ModelyardError as error:
-        yield "refused" if error.exit_code in _REFUSALS else "failed"
+        yield state if error.exit_code in _REFUSALS else "failed"
         yield _words(error)
     except Exception as error:  # whatever isn't ours is the finding
         yield "failed"

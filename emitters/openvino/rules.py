@@ -53,6 +53,9 @@ def refusals(model: onnx_ir.Model) -> Iterator[Unsupported]:
         if value.is_graph_input():
             why_not = "it is an input as it is, and OpenVINO's conversion makes two inputs of it"
             yield Unsupported(value.name or "", "output", why_not, "leave that output out")
+        elif value.const_value is not None and not value.const_value.size:
+            why_not = "it is a constant without elements, and OpenVINO makes one number of it"
+            yield Unsupported(value.name or "", "output", why_not, "leave that output out")
     for node in all_nodes(model):
         if (reason := why(node)) is not None:
             known = node.meta.get(WHY)

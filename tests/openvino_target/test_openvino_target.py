@@ -156,6 +156,7 @@ def test_is_brought_to_what_onnx_says(text: str, feeds: dict[str, Any], tmp_path
     ("m (float[n,1,4,4] x) => (float[n,1,a,b] y) <int64[4] s = {1,1,7,8}>"
      " { y = Resize<keep_aspect_ratio_policy = \"not_larger\", mode = \"nearest\">(x, , , s) }",
      "aspect"),
+    ("m (float[n] x) => (float[0] y, float[n] z) <float[0] y = {}> { z = Neg(x) }", "elements"),
 ])  # fmt: skip
 def test_is_refused(text: str, why: str) -> None:
     items = OpenvinoEmitter().unsupported(text_model(text), REQUEST)

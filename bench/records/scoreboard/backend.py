@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import tempfile
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -53,8 +54,8 @@ def read(proto: onnx.ModelProto, passes: Sequence[str] = READ) -> Model:
     return model
 
 
-def opened(model: Model, target: str, folder: Path) -> Session:
-    """A model's artifact, written for a target and opened from disk in its runtime.
+def written(model: Model, target: str, folder: Path) -> Callable[[], Session]:
+    """Writes a model's artifact for a target; gives what opens it from disk in its runtime.
 
     Args:
         model: As :func:`read` gives it.
@@ -68,7 +69,7 @@ def opened(model: Model, target: str, folder: Path) -> Session:
     request = make_request({"source": "model.onnx", "to": [target], "threads": 1})
     if items := emitter.unsupported(model, request):
         raise UnsupportedError("the model holds what the target can't take", items)
-    return emitter.open(emitter.emit(model, folder, "fp32", request), request)
+    return partial(emitter.open, emitter.emit(model, folder, "fp32", request), request)
 
 
 class ModelyardRep(BackendRep):
@@ -107,7 +108,7 @@ class ModelyardBackend(Backend):
         names = [value.name for value in proto.graph.input if value.name not in held]
         folder = tempfile.TemporaryDirectory(prefix="modelyard-backend-")
         target = os.environ.get("MODELYARD_TARGET", "onnx")
-        session = opened(read(proto), target, Path(folder.name) / "artifact")
+        session = written(read(proto), target, Path(folder.name) / "artifact")()
         return ModelyardRep(names, session, folder)
 
     @classmethod
