@@ -31,7 +31,7 @@ RELATIVE, OF_LARGEST = 1e-4, 1e-5
 ROUNDED = 8
 """How many times the effect of rounding the inputs, which is measured, may be in it as well."""
 
-DRAWS = 3
+DRAWS, SEEDS = 3, 8
 
 Array = np.ndarray[Any, Any]
 
@@ -125,22 +125,32 @@ def outputs(result: Any) -> list[torch.Tensor]:
 
 def _sample(call: Call) -> Sample:
     try:
-        first, second = outputs(call.run()), outputs(call.run())
-        torch.manual_seed(SEED + 1)
-        with patch("torch.manual_seed"):  # by which OpInfo hides random numbers
-            third = outputs(call.on(tensor.clone() for tensor in call.tensors()))
+        first, *others = outputs(call.run()), outputs(call.run()), *_seeded(call)
     except Exception as error:  # a sample of what PyTorch refuses
         raise Unfit(f"eager: {type(error).__name__}") from error
     if not first:
         raise Unfit("it gives no tensor")
     if any(t.layout is not torch.strided or t.is_quantized for t in first):
         raise Unfit("it gives tensors that aren't dense")
-    pairs = [pair for other in (second, third) for pair in zip(first, other, strict=True)]
+    pairs = [pair for other in others for pair in zip(first, other, strict=True)]
     if not all(_same(one, other) for one, other in pairs):
         raise Unfit("random: two runs differ")
-    if any(t.is_complex() for t in first):
-        raise Unfit("it gives complex numbers")
+    for what, is_so in (("complex numbers", torch.is_complex), ("bfloat16", _is_bfloat16)):
+        if any(map(is_so, first)):
+            raise Unfit(f"it gives {what}")
     return Sample(call, [to_numpy(t) for t in first], _slack(call, first))
+
+
+def _is_bfloat16(tensor: torch.Tensor) -> bool:
+    return bool(tensor.dtype is torch.bfloat16)
+
+
+def _seeded(call: Call) -> Iterator[list[torch.Tensor]]:
+    """What other seeds give; OpInfo hides random numbers by a seed of its own."""
+    for number in range(1, SEEDS):
+        torch.manual_seed(SEED + number)
+        with patch("torch.manual_seed"):
+            yield outputs(call.on(tensor.clone() for tensor in call.tensors()))
 
 
 def _same(one: torch.Tensor, other: torch.Tensor) -> bool:

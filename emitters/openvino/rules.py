@@ -176,6 +176,14 @@ def _dropout(node: onnx_ir.Node) -> str | None:
     return "OpenVINO's conversion calls the input as it calls the output" if given else None
 
 
+def _dft(node: onnx_ir.Node) -> str | None:
+    told = {name: item.value for name, item in node.attributes.items()}
+    axis = constant(node.inputs[2]) if len(node.inputs) > 2 else None
+    if not (told.get("inverse") and told.get("onesided")) or (axis is not None and axis >= 0):
+        return None
+    return "OpenVINO counts an inverse DFT's axis from the end without that of the complex parts"
+
+
 def _lacks(node: onnx_ir.Node) -> str:
     return "OpenVINO has no such operator"
 
@@ -186,6 +194,7 @@ _RULES: Mapping[str, Callable[[onnx_ir.Node], str | None]] = {
     "Cast": _cast,
     "CastLike": _cast,
     "ConvTranspose": _transposed,
+    "DFT": _dft,
     "Dropout": _dropout,
     "DynamicQuantizeLinear": lambda node: _DIVIDES,
     "GridSample": _grid,

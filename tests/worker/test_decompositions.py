@@ -37,6 +37,7 @@ ELEMENTS = """
     products = x.cumprod(-1), x.round().long().cumprod(1), x.cumprod(0, dtype=torch.float64)
     picked = x.masked_select(torch.tensor([[True], [False], [True]])), x[:, :1].masked_select(x > 0)
     edges = [F.pad(x, p, mode="replicate") for p in ((-4, 5), (2, -3), (-1, -2), (1, 2))]
+    picked += (torch.linalg.matrix_power(x[:, :, :3], 0),)
     return *signs, *kept, *products, *picked, *edges"""
 
 CASES: dict[str, tuple[str, list[dict[str, Any]], dict[str, int]]] = {

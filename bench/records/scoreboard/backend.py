@@ -92,8 +92,13 @@ class ModelyardRep(BackendRep):
         if not isinstance(inputs, Mapping):
             inputs = dict(zip(self._names, inputs, strict=False))
         taken = {spec.name for spec in self._session.inputs}
-        feeds = {name: value for name, value in inputs.items() if name in taken}
+        feeds = {n: _array(value) for n, value in inputs.items() if n in taken}
         return tuple(self._session.run(feeds).values())
+
+
+def _array(value: Any) -> Any:
+    """Numpy's scalars as arrays; sequences, and nothing, as they are."""
+    return np.asarray(value) if isinstance(value, np.generic) else value
 
 
 class ModelyardBackend(Backend):

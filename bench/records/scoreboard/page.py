@@ -27,6 +27,7 @@ The numbers below come from the scoreboard's own tests, run here without the ima
 
 ```
 git clone https://github.com/onnx/backend-scoreboard build/scoreboard
+pip install tabulate
 mkdir -p build/records/scoreboard
 RESULTS_DIR=build/records/scoreboard python -m pytest -c build/scoreboard/pyproject.toml \\
   build/scoreboard/test/test_backend.py -k 'not _cuda' \\

@@ -51,10 +51,11 @@ def _repeats_a_cut(node: Any) -> bool:
 
 def _pad(x: Any, pads: Any, mode: str = "constant", value: Any = None) -> Any:
     for index in range(len(pads) // 2):
-        axis, before, after = x.dim() - 1 - index, *pads[2 * index : 2 * index + 2]
-        size = x.shape[axis]
+        before, after = pads[2 * index], pads[2 * index + 1]
         if before or after:
-            x = x.index_select(axis, torch.arange(-before, size + after).clamp(0, size - 1))
+            axis = x.dim() - 1 - index
+            places = torch.arange(-before, x.shape[axis] + after)
+            x = x.index_select(axis, places.clamp(0, x.shape[axis] - 1))
     return x
 
 

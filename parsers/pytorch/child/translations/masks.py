@@ -1,4 +1,4 @@
-"""What a mask takes."""
+"""What a mask takes, and what is put in a tensor's place."""
 
 from __future__ import annotations
 
@@ -17,4 +17,10 @@ def _masked_select(self: Any, mask: Any) -> Any:
     return op.GatherND(op.Reshape(data, whole([-1])), places)
 
 
-TABLE = {"aten.masked_select.default": _masked_select}
+def _copy(self: Any, src: Any, non_blocking: bool = False) -> Any:
+    """copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor: src is broadcast"""
+    value = src if src.dtype == self.dtype else op.CastLike(src, self)
+    return value if [*src.shape] == [*self.shape] else op.Expand(value, op.Shape(self))
+
+
+TABLE = {"aten.copy.default": _copy, "aten.masked_select.default": _masked_select}
