@@ -178,10 +178,13 @@ def _dropout(node: onnx_ir.Node) -> str | None:
 
 def _dft(node: onnx_ir.Node) -> str | None:
     told = {name: item.value for name, item in node.attributes.items()}
-    axis = constant(node.inputs[2]) if len(node.inputs) > 2 else None
-    if not (told.get("inverse") and told.get("onesided")) or (axis is not None and axis >= 0):
+    data, axis = node.inputs[0], constant(node.inputs[2]) if len(node.inputs) > 2 else np.array(-2)
+    first = axis is not None and (
+        axis == 1 or (data is not None and data.shape is not None and axis + len(data.shape) == 1)
+    )
+    if first or not (told.get("inverse") and told.get("onesided")):
         return None
-    return "OpenVINO counts an inverse DFT's axis from the end without that of the complex parts"
+    return "OpenVINO has an inverse real DFT along the first axis after the batch alone"
 
 
 def _lacks(node: onnx_ir.Node) -> str:

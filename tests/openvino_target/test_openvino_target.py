@@ -158,7 +158,7 @@ def test_is_brought_to_what_onnx_says(text: str, feeds: dict[str, Any], tmp_path
      " { y = Resize<keep_aspect_ratio_policy = \"not_larger\", mode = \"nearest\">(x, , , s) }",
      "aspect"),
     ("m (float[2,3,4,2] x) => (float[2,3,6,1] y) <int64 n = {6}, int64 a = {-2}>"
-     " { y = DFT<inverse = 1, onesided = 1>(x, n, a) }", "axis"),
+     " { y = DFT<inverse = 1, onesided = 1>(x, n, a) }", "first axis"),
     ("m (float[n] x) => (float[0] y, float[n] z) <float[0] y = {}> { z = Neg(x) }", "elements"),
 ])  # fmt: skip
 def test_is_refused(text: str, why: str) -> None:
