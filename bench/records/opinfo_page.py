@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from bench.records.opinfo import COUNT, TARGETS
 from bench.records.opinfo_calls import OF_LARGEST, RELATIVE, ROUNDED, names
-from bench.records.pages import PACKAGES, Found, general, plain, table, where
+from bench.records.pages import PACKAGES, Found, block, general, table, where
 
 STATES = {
     "ok": "gives what eager gives",
@@ -123,7 +123,7 @@ def _operators(found: Found) -> Iterator[str]:
             continue
         rows.append((name, *(_cell(states[target]) for target in TARGETS)))
     yield from ("", *table(("operator", *TARGETS), rows), "")
-    yield f"All samples are ok in every target: {plain(', '.join(whole))}."
+    yield from ("All samples of these are ok in every target:", "", *block(whole))
 
 
 def _cell(states: Counter[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -54,6 +55,11 @@ def table(head: Iterable[str], rows: Iterable[Iterable[object]]) -> Iterator[str
         yield f"| {' | '.join(plain(str(cell)) for cell in row)} |"
 
 
+def block(names: Iterable[str]) -> Iterator[str]:
+    """Names, as many in a line as it holds."""
+    yield from ("```", *textwrap.wrap(" ".join(names), 118, break_on_hyphens=False), "```")
+
+
 def plain(text: str) -> str:
     """Text as a cell of a table."""
     return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
@@ -77,4 +83,15 @@ def scoreboard(results: str) -> None:
     save("scoreboard", page(report, ops))
 
 
-__all__ = ["PACKAGES", "general", "line", "plain", "save", "scoreboard", "table", "where", "write"]
+__all__ = [
+    "PACKAGES",
+    "block",
+    "general",
+    "line",
+    "plain",
+    "save",
+    "scoreboard",
+    "table",
+    "where",
+    "write",
+]
