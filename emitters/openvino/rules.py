@@ -54,6 +54,9 @@ def refusals(model: onnx_ir.Model) -> Iterator[Unsupported]:
         if value.is_graph_input():
             why_not = "it is an unchanged input, and OpenVINO's conversion makes two inputs of it"
             yield Unsupported(value.name or "", "output", why_not, "leave that output out")
+        elif value.const_value is not None and not value.const_value.size:
+            why_not = "it is a constant without elements, and OpenVINO makes one number of it"
+            yield Unsupported(value.name or "", "output", why_not, "leave that output out")
     yield from refused_nodes(model, why, _REMEDY)
 
 
@@ -140,6 +143,17 @@ def _cast(node: onnx_ir.Node) -> str | None:
     return "OpenVINO's CPU has no float64, and infinities in it become numbers" if doubles else None
 
 
+def _dft(node: onnx_ir.Node) -> str | None:
+    told = {name: item.value for name, item in node.attributes.items()}
+    data, axis = node.inputs[0], constant(node.inputs[2]) if len(node.inputs) > 2 else np.array(-2)
+    first = axis is not None and (
+        axis == 1 or (data is not None and data.shape is not None and axis + len(data.shape) == 1)
+    )
+    if first or not (told.get("inverse") and told.get("onesided")):
+        return None
+    return "OpenVINO only has an inverse real DFT along the first axis after the batch"
+
+
 def _unless(takes: Callable[[onnx_ir.Node], bool], told: str) -> Callable[..., str | None]:
     return lambda node: None if takes(node) else told
 
@@ -153,6 +167,7 @@ _RULES: Mapping[str, Callable[[onnx_ir.Node], str | None]] = {
         lambda n: not text(n, "auto_pad", "NOTSET").startswith("SAME"),
         "OpenVINO's padding of transposed convolutions by auto_pad is another",
     ),
+    "DFT": _dft,
     "Dropout": _unless(
         lambda n: n.inputs[0] is None or not n.inputs[0].is_graph_input(),
         "OpenVINO's conversion calls the input as it calls the output",
@@ -161,7 +176,9 @@ _RULES: Mapping[str, Callable[[onnx_ir.Node], str | None]] = {
     "GridSample": _unless(
         lambda n: len(static_shape(n.inputs[0]) or ()) == 4, "OpenVINO only samples 2-D grids"
     ),
-    "If": lambda node: "OpenVINO's CPU plug-in returns arbitrary memory for results of some branches",
+    "If": lambda node: (
+        "OpenVINO's CPU plug-in returns arbitrary memory for results of some branches"
+    ),
     "LSTM": _unless(lambda n: not any(n.inputs[7:]), "OpenVINO's LSTM has no peepholes"),
     "LpNormalization": lambda node: "OpenVINO adds to the norm that it divides by",
     "MaxPool": _pool,

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from converter.errors import ModelError
@@ -83,11 +84,11 @@ class OpenvinoSession:
         return self._run(self._request, feeds)
 
     def _run(self, request: Any, feeds: Mapping[str, Any]) -> dict[str, Any]:
-        ordered = [np.asarray(feeds[spec.name], order="C") for spec in self.inputs]
+        ordered = [_tensor(np.asarray(feeds[s.name], order="C"), s) for s in self.inputs]
         try:
             request.infer(ordered)
             found = [
-                tensor.str_data if spec.dtype == "string" else np.array(tensor.data)
+                tensor.str_data if spec.dtype == "string" else _data(tensor, spec)
                 for spec, tensor in zip(self.outputs, request.output_tensors, strict=True)
             ]
         except Exception as error:
@@ -114,6 +115,20 @@ class OpenvinoSession:
         """Gives the model's memory back."""
         del self._request, self._compiled
         give_back()
+
+
+def _tensor(array: np.ndarray[Any, Any], spec: TensorSpec) -> Any:
+    """An array as OpenVINO takes it, which knows numpy's types alone."""
+    if spec.dtype != "bfloat16":
+        return array
+    types = engine().Type
+    return engine().Tensor(array.view(np.float16), list(array.shape), types.bf16)
+
+
+def _data(tensor: Any, spec: TensorSpec) -> np.ndarray[Any, Any]:
+    """Its numbers; OpenVINO shows the bits of bfloat16 as float16."""
+    array = np.array(tensor.data)
+    return array.view(ml_dtypes.bfloat16) if spec.dtype == "bfloat16" else array
 
 
 def borders_of(model: Any) -> dict[str, list[tuple[str, list[int | str]]]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -68,7 +68,7 @@ def lower(model: Model, *, hybrid: bool = False, sizes: Mapping[str, int] | None
     fold_quantization(graph)
     program = Program(graph)
     context = Context(program, "main")
-    refusals: list[Unsupported] = []
+    refusals = [*_unfit(graph.graph)]
     inputs = _inputs(context, graph.graph)
     lower_nodes(context, graph.graph, refusals)
     outputs: dict[str, Tensor] = {}
@@ -123,6 +123,14 @@ class Legalize(LegalizingPass):
         self.each(model, join_bias, "with the product before it")
         opset = model.opset_imports[""]
         define(model, [LINEAR, *(function(op_type, opset) for op_type in SPATIAL)])
+
+
+def _unfit(graph: onnx_ir.Graph) -> Iterator[Unsupported]:
+    """Inputs and outputs that LiteRT's Python neither takes nor gives."""
+    for value in dict.fromkeys((*graph.inputs, *graph.outputs)):
+        if value.dtype == onnx_ir.DataType.BFLOAT16:
+            reason = "LiteRT takes and gives no bfloat16"
+            yield Unsupported("", value.name or "", reason, "put a Cast to float32 there")
 
 
 def _inputs(context: Context, graph: onnx_ir.Graph) -> dict[str, Tensor]:

@@ -255,6 +255,7 @@ class _Symbols:
 _TYPES = {
     0: "float32", 1: "float16", 2: "int32", 3: "uint8", 4: "int64", 5: "string", 6: "bool",
     7: "int16", 8: "complex64", 9: "int8", 10: "float64", 12: "uint64", 15: "uint32", 16: "uint16",
+    18: "bfloat16",
 }  # fmt: skip
 
 

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -156,6 +157,9 @@ def test_is_brought_to_what_onnx_says(text: str, feeds: dict[str, Any], tmp_path
     ("m (float[n,1,4,4] x) => (float[n,1,a,b] y) <int64[4] s = {1,1,7,8}>"
      " { y = Resize<keep_aspect_ratio_policy = \"not_larger\", mode = \"nearest\">(x, , , s) }",
      "aspect"),
+    ("m (float[2,3,4,2] x) => (float[2,3,6,1] y) <int64 n = {6}, int64 a = {-2}>"
+     " { y = DFT<inverse = 1, onesided = 1>(x, n, a) }", "first axis"),
+    ("m (float[n] x) => (float[0] y, float[n] z) <float[0] y = {}> { z = Neg(x) }", "elements"),
 ])  # fmt: skip
 def test_is_refused(text: str, why: str) -> None:
     items = OpenvinoEmitter().unsupported(text_model(text), REQUEST)
@@ -195,6 +199,18 @@ def test_multiply_adds(line: str, inputs: str, macs: int, tmp_path: Path) -> Non
     made = _artifact(text_model(f"m ({inputs}) => (float[] y) {{ {line} }}"), tmp_path)
     (product,) = OpenvinoEmitter().contents(made, REQUEST, {"n": 2}).products
     assert (product.computes, product.macs) == ("float32", macs)
+
+
+@pytest.mark.parametrize(("given", "made"), [
+    ("float", "bfloat16"), ("bfloat16", "float"), ("bfloat16", "bfloat16"),
+])  # fmt: skip
+def test_bfloat16_at_the_borders(given: str, made: str, tmp_path: Path) -> None:
+    types = {"float": np.float32, "bfloat16": ml_dtypes.bfloat16}
+    to = {"float": 1, "bfloat16": 16}[made]
+    model = text_model(f"m ({given}[n] x) => ({made}[n] y) {{ y = Cast<to = {to}>(x) }}")
+    x = np.array([1.296875, -2.6875, 100]).astype(types[given])
+    found = _outputs(model, tmp_path, {"x": x})["y"]
+    np.testing.assert_array_equal(found, x.astype(types[made]), strict=True)
 
 
 def test_a_file_by_itself(tmp_path: Path) -> None:

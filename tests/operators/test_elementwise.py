@@ -69,6 +69,8 @@ CASES: list[Case] = [
             y1 = Neg (y)
             y2 = Abs (h)
         }"""),
+    Case("bfloat16 at a border", "g (float[n] x) => (bfloat16[n] y) { y = Cast<to = 16>(x) }",
+         tflite=Refused("no bfloat16"), coreml=Refused("no bfloat16")),
     Case("a scalar",
         """g (float x) => (y) {
             a = Abs (x)

@@ -26,6 +26,20 @@ SPECTRAL = """
     spectrum = torch.stft(x, 64, 16, window=self.window, return_complex=True)
     return torch.istft(spectrum / 2, 64, 16, window=self.window, length=x.shape[-1])"""
 
+DISTANCES = """
+    exponents = 0, 1, 1.5, 2, 3, float("inf")
+    return *[torch.cdist(x, y, p) for p in exponents], torch.cdist(x.round(), y.round(), 0)"""
+
+ELEMENTS = """
+    signs = torch.signbit(x), torch.signbit(x * 0), torch.copysign(x, -x), torch.copysign(x, -2.0)
+    y = torch.where(x > 0.5, float("nan"), x)
+    kept = torch.fmax(y, -x), torch.fmin(y, x.flip(-1)), torch.fmax(y, y)
+    products = x.cumprod(-1), x.round().long().cumprod(1), x.cumprod(0, dtype=torch.float64)
+    picked = x.masked_select(torch.tensor([[True], [False], [True]])), x[:, :1].masked_select(x > 0)
+    edges = [F.pad(x, p, mode="replicate") for p in ((-4, 5), (2, -3), (-1, -2), (1, 2))]
+    picked += (torch.linalg.matrix_power(x[:, :, :3], 0),)
+    return *signs, *kept, *products, *picked, *edges"""
+
 CASES: dict[str, tuple[str, list[dict[str, Any]], dict[str, int]]] = {
     "resized": (network(RESIZED), [spec("x", "batch", 2, 26, 10)], {"batch": 3}),
     "recurrent": (
@@ -34,6 +48,11 @@ CASES: dict[str, tuple[str, list[dict[str, Any]], dict[str, int]]] = {
         [spec("x", "time", "batch", 4), spec("first", 4, "batch", 3), spec("cell", 4, "batch", 7)],
         {"time": 5, "batch": 3},
     ),
+    "distances": (
+        network(DISTANCES, takes="x, y"),
+        [spec("x", "batch", 5, 3), spec("y", "batch", 7, 3)], {"batch": 2},
+    ),
+    "elements": (network(ELEMENTS), [spec("x", 4, 3, 5)], {}),
     "spectral": (
         network(SPECTRAL, 'self.register_buffer("window", torch.hann_window(64))'),
         [spec("x", "batch", 400)], {"batch": 2},

@@ -50,12 +50,12 @@ def _cummin(x: Any, dim: int) -> Any:
 
 def _largest_so_far(x: Any, dim: int, better: Callable[..., Any]) -> Any:
     """Values, and the last place so far that has them, as torch counts places."""
-    found = _doubled(x, dim, better)
+    found = doubled(x, dim, better)
     counted = torch.arange(x.shape[dim]).reshape([-1] + [1] * ((-1 - dim) % x.dim()))
-    return found, _doubled(torch.where(x == found, counted, 0), dim, torch.maximum)
+    return found, doubled(torch.where(x == found, counted, 0), dim, torch.maximum)
 
 
-def _doubled(x: Any, dim: int, better: Callable[..., Any]) -> Any:
+def doubled(x: Any, dim: int, better: Callable[..., Any]) -> Any:
     """The best of 2, 4, 8... values up to each place (a prefix scan by doubling)."""
     size, step = x.shape[dim], 1
     while step < size:
@@ -65,7 +65,7 @@ def _doubled(x: Any, dim: int, better: Callable[..., Any]) -> Any:
     return x
 
 
-def _of_known_length(node: Any) -> bool:
+def of_known_length(node: Any) -> bool:
     """Whether the axis' size is a number; else the number of steps isn't one."""
     x, dim = value(node.args[0]), node.args[1]
     return x.dim() > 0 and isinstance(x.shape[dim], int)
@@ -77,6 +77,6 @@ TABLE = {
     _ATEN.median.default: Definition(_median),
     _ATEN.median.dim: Definition(_median_of),
     _ATEN.kthvalue.default: Definition(_kthvalue),
-    _ATEN.cummax.default: Definition(_cummax, _of_known_length),
-    _ATEN.cummin.default: Definition(_cummin, _of_known_length),
+    _ATEN.cummax.default: Definition(_cummax, of_known_length),
+    _ATEN.cummin.default: Definition(_cummin, of_known_length),
 }

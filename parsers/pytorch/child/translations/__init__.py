@@ -34,6 +34,7 @@ def table() -> dict[Any, Translation]:
         batch_norm,
         division,
         elementwise,
+        masks,
         pools,
         quantize,
         recurrent,
@@ -42,8 +43,8 @@ def table() -> dict[Any, Translation]:
         scatter,
     )
 
-    parts: list[Any] = [attention, batch_norm, division, elementwise, pools, quantize]
-    parts += [recurrent, repeats, resize, scatter]
+    parts: list[Any] = [attention, batch_norm, division, elementwise, masks, pools]
+    parts += [quantize, recurrent, repeats, resize, scatter]
     named: dict[str, Translation] = {}
     for part in parts:
         named.update(part.TABLE)

@@ -1,0 +1,1 @@
+"""What the ONNX backend scoreboard (github.com/onnx/backend-scoreboard) asks of a backend."""
