@@ -81,17 +81,23 @@ class Worker:
     def run(self) -> Generator[Any, Any, None]:
         """Takes models until none is left."""
         while True:
-            while len(self._jobs) < OPEN and self._queue:
+            self._start()
+            if self._queue and len(self._jobs) < OPEN and self._idle():
                 model = self._queue.popleft()
                 self._jobs.append(_Job(model, list(model.steps)))
                 self._move(self._jobs[-1], model.source)
-            self._start()
             if not self._running:
                 break
             yield self._env.any_of(self._running)
             for event in [event for event in self._running if event.processed]:
                 self._finished(*self._running.pop(event))
         self.ended = self._env.now
+
+    def _idle(self) -> bool:
+        """Whether there is room for a step, and no model on its way here that will fill it."""
+        steps = [work.step for _, work in self._running.values() if work is not None]
+        coming = any(job.moving and not job.done for job in self._jobs)
+        return not coming and len(steps) < WORKERS and not any(step.alone for step in steps)
 
     def _start(self) -> None:
         """Starts what may run beside what runs, as the local executor does."""

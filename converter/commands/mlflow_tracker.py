@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
@@ -192,7 +193,7 @@ class MlflowTracker:
         try:
             yield
         except (MlflowException, OSError, ImportError) as error:
-            said = str(error).strip().splitlines()
+            said = re.sub(r"//[^/@\s]*@", "//", str(error).strip()).splitlines()
             raise MachineError(
                 f"MLflow at {self._uri}: {doing} failed: {said[0] if said else type(error)}",
                 hint="Check MLFLOW_TRACKING_URI. `modelyard report OUT --mlflow "
