@@ -52,7 +52,7 @@ def rows(folder: Path, models: Sequence[str] = MODELS, rounds: int = ROUNDS) -> 
 def _sweep(folder: Path, models: Sequence[str]) -> float:
     axes = {"source": [f"zoo:{name}" for name in models], "to": TARGETS, "precision": PRECISIONS}
     recipe = folder / "zoo.yaml"
-    recipe.write_text(json.dumps({"bench": False, "sweep": axes}))
+    recipe.write_text(json.dumps({"bench": False, "few_samples": True, "sweep": axes}))
     line = [str(BIN / "modelyard"), "sweep", str(recipe), "--trust-recipe", "--out", "swept"]
     return wall_seconds(line, folder)
 
@@ -76,7 +76,8 @@ def _one_by_one(folder: Path, models: Sequence[str], *, apart: bool = False) -> 
             cold_cache(folder)
         line = [
             str(BIN / "modelyard"), "convert", f"zoo:{model}", "--to", target, "--precision",
-            precision, "--no-bench", "--keep-going", "--out", "single", "--overwrite",
+            precision, "--no-bench", "--few-samples", "--keep-going", "--out", "single",
+            "--overwrite",
         ]  # fmt: skip
         seconds += wall_seconds(line, folder, os.environ)
     return seconds
