@@ -81,7 +81,8 @@ class MlflowTracker:
                 hint='Add --want "p95<20ms size<10MB".',
             )
         if find_spec("mlflow") is None:
-            raise DependencyError("--mlflow needs MLflow", hint=extras.install_line("mlflow"))
+            hint = extras.pip_line([extras.in_range("mlflow-skinny", "mlflow")])
+            raise DependencyError("--mlflow needs MLflow", hint=hint)
         for name, value in _QUIET.items():
             os.environ.setdefault(name, value)
         from mlflow import MlflowClient, get_tracking_uri
