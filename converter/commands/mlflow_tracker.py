@@ -153,8 +153,8 @@ class MlflowTracker:
         self._client.log_batch(id, metrics=metrics, params=params)
         if folder is None:
             return
-        for path in (folder / name for name in ("report.html", REPORT, NAME)):
-            self._client.log_artifact(id, str(path))
+        for name in ("report.html", REPORT, NAME):
+            self._client.log_artifact(id, str(folder / name))
         made = next((item for item in read_report(folder / REPORT).artifacts
                      if (item.part, item.target, item.precision)
                      == (row.part, row.target, row.precision)), None)  # fmt: skip
