@@ -1,7 +1,7 @@
 """``python -m bench [NAME ...]``: measures, prints, and writes docs/performance.md.
 
 Each part of the page is measured in one run, by its name: ``python -m bench whole growth`` makes
-those two anew. Without names, all are.
+those two anew. Without names, all are. ``python -m bench scale`` writes docs/scale.md instead.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
-from bench import frameworks, growth, resident, whole, written
+from bench import frameworks, growth, resident, scale, sweeps, whole, written
 from bench.measure import Ratio, Row, in_turns, where, write_section
 from zoo import catalogue
 
@@ -150,6 +150,13 @@ torch.onnx.export can't export Swin-T: it takes a view that the tensor's strides
 One command for three targets over one for ONNX alone, likewise: what is read and simplified is
 shared, and one artifact is checked while another is written.
 """),
+    "sweep": Part("A sweep, against its conversions one by one", sweeps.rows, """
+`modelyard sweep` of zoo models to ONNX, TFLite and Core ML, each in float32 and int8, against one
+`modelyard convert` after the other for the same artifacts, in turns, no latency runs
+(`--no-bench`); medians of three rounds. The conversions share a cache that is as cold at first as
+the sweep's. Beside them: each with an empty cache of its own. Again: the same sweep once all is
+there. Warm: with the cache full, the outputs gone.
+"""),
     "litert": Part("In LiteRT, beside litert-torch's files", written.litert, """
 Both files are of the same weights, at batch 1, and run in turns in one process: LiteRT with XNNPACK
 on all cores, medians of 15 runs. Ours takes any batch; litert-torch's has batch 1 for good. On most
@@ -249,6 +256,9 @@ def write(name: str, rows: list[Row]) -> None:
 
 def main() -> None:
     """Measures what is named, or everything."""
+    if sys.argv[1:2] == ["scale"]:
+        scale.main(sys.argv[2:])
+        return
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(PARTS))
     parser.add_argument("--dry", action="store_true", help="print the rows, write nothing")

@@ -213,6 +213,8 @@ def sweep(
     against: File | None = None,
     again: bool = False,
     executor: str = "local",
+    mlflow: str | None = None,
+    mlflow_register: str | None = None,
     watcher: Watcher | None = None,
     trust_recipe: bool = False,
     set: Mapping[str, Any] | None = None,
@@ -229,6 +231,8 @@ def sweep(
         against: An earlier output or sweep, to be compared with.
         again: Whether what an earlier run made is made again.
         executor: Where combinations run: ``local``, ``ray`` or ``ray:ADDRESS``.
+        mlflow: As for :func:`report`.
+        mlflow_register: As for :func:`report`.
         watcher: Called with the progress.
         trust_recipe: Whether code and interpreters that it names may run.
         set: Its variables, by name; texts are read as ``--set`` reads them.
@@ -248,13 +252,14 @@ def sweep(
         '2 passed'
     """
     from converter.commands import sweep as sweeping
+    from converter.commands.mlflow_tracker import tracker
 
     with Given(options, None, False) as given:
         return sweeping.sweep(
             given.path(recipe), axes=axes, exclude=exclude, want=want,
             against=None if against is None else given.path(against), again=again,
-            executor=executor, watcher=watcher, trust_recipe=trust_recipe, set=set,
-            document=document, **given.options,
+            executor=executor, tracker=tracker(mlflow, mlflow_register), watcher=watcher,
+            trust_recipe=trust_recipe, set=set, document=document, **given.options,
         )  # fmt: skip
 
 
@@ -264,6 +269,8 @@ def report(
     want: str | None = None,
     strict: bool = False,
     out: File | None = None,
+    mlflow: str | None = None,
+    mlflow_register: str | None = None,
 ) -> Compared:
     """Compares runs and writes a page of them, as ``modelyard report`` does.
 
@@ -273,12 +280,16 @@ def report(
         want: What is needed: ``"p95<20ms size<10MB"``.
         strict: Whether what got worse is an error.
         out: The page; None for comparison.html in the folder that holds the outputs.
+        mlflow: An experiment on an MLflow server: each artifact is logged as a run of it. The
+            server is the one of ``mlflow.set_tracking_uri`` or MLFLOW_TRACKING_URI.
+        mlflow_register: ``"MODEL@ALIAS"``: what to ship becomes a version of that model.
 
     Returns:
         The comparison: a row an artifact, what to ship, and what changed.
 
     Raises:
         UsageError: One is no output of ours, or the page can't be written there.
+        DependencyError, MachineError: MLflow isn't installed, or its server doesn't answer.
         GateError: With ``strict``, something got worse.
 
     Example:
@@ -286,11 +297,13 @@ def report(
         '3 passed'
     """
     from converter.commands import report as comparing
+    from converter.commands.mlflow_tracker import tracker
 
     compared, _ = comparing.report(
         [os.fspath(path) for path in outputs], want=want, strict=strict,
         against=None if against is None else os.fspath(against),
         out=None if out is None else os.fspath(out),
+        tracker=tracker(mlflow, mlflow_register),
     )  # fmt: skip
     return compared
 

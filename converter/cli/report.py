@@ -12,6 +12,18 @@ from converter.cli import completing, options
 
 def compares(function: Callable[..., Any]) -> Callable[..., Any]:
     """Adds what commands take that compare runs."""
+    function = click.option(
+        "--mlflow-register",
+        metavar="MODEL[@ALIAS]",
+        help="Also register the artifact that --want ships as a version of this model, and give "
+        "it the alias.",
+    )(function)
+    function = click.option(
+        "--mlflow",
+        metavar="EXPERIMENT",
+        help="Log each artifact as a run of this experiment, on the MLflow server that "
+        "MLFLOW_TRACKING_URI names.",
+    )(function)
     for name, what in (("csv", "a table of every figure"), ("markdown", "a pull request's comment"),
                        ("junit", "JUnit XML, for CI servers")):  # fmt: skip
         function = click.option(
@@ -54,6 +66,8 @@ def command(
     junit: str | None,
     markdown: str | None,
     csv: str | None,
+    mlflow: str | None,
+    mlflow_register: str | None,
     as_json: bool,
 ) -> None:
     """Compare runs: accuracy, latency and size of every artifact, on one page.
@@ -64,13 +78,16 @@ def command(
     \b
     modelyard report build/net build/other --want "p95<20ms size<10MB"
     modelyard report build/net --against released/net --strict --markdown comment.md
+    modelyard report build/net --want size --mlflow nightly --mlflow-register net@champion
     """
     from converter.cli.show import show_compared
+    from converter.commands.mlflow_tracker import tracker
     from converter.commands.report import Files, report, require_no_worse
 
     compared, page = report(
-        outputs, against=against, want=want, out=out, files=Files(junit, markdown, csv)
-    )
+        outputs, against=against, want=want, out=out, files=Files(junit, markdown, csv),
+        tracker=tracker(mlflow, mlflow_register),
+    )  # fmt: skip
     show_compared(compared, page, as_json)
     if strict:
         require_no_worse(compared)

@@ -81,6 +81,10 @@ def show_compared(compared: Compared, page: Path, as_json: bool) -> None:
         return
     _console().print(as_terminal(compared))
     echo(f"report: {page}")
+    if (logged := compared.logged) is not None:
+        echo(f"MLflow: {len(logged.runs)} runs in {logged.where}")
+        if logged.model:
+            echo(f"registered: {logged.registered or 'nothing, since nothing meets the need'}")
 
 
 def show_sweep(made: Swept, as_json: bool) -> None:

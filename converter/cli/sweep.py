@@ -57,6 +57,8 @@ def command(
     junit: str | None,
     markdown: str | None,
     csv: str | None,
+    mlflow: str | None,
+    mlflow_register: str | None,
     set: dict[str, str],
     trust_recipe: bool,
     as_json: bool,
@@ -75,6 +77,7 @@ def command(
     from converter.cli.errors import known
     from converter.cli.several_recipes import ask, jobs
     from converter.cli.show import show_sweep
+    from converter.commands.mlflow_tracker import tracker
     from converter.commands.report import Files, require_no_worse
     from converter.commands.sweep import sweep
     from converter.commands.sweep_progress import SweepProgress
@@ -93,7 +96,8 @@ def command(
         made = sweep(
             found[0].recipe(), axes=axes_from(axes), exclude=excluded_from(exclude), want=want,
             against=against, again=again, files=Files(junit, markdown, csv),
-            trust_recipe=trust_recipe, watcher=progress, executor=executor, known=known, **given,
+            tracker=tracker(mlflow, mlflow_register), trust_recipe=trust_recipe,
+            watcher=progress, executor=executor, known=known, **given,
         )  # fmt: skip
     show_sweep(made, as_json)
     if given.get("strict"):

@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 from urllib.parse import quote
 
 from converter.commands.overview import among, from_here, in_the_way, put, put_page
@@ -44,6 +45,28 @@ class Files:
                 put(Path(path), text(compared))
 
 
+class Tracker(Protocol):
+    """Logs comparisons to a tracking server."""
+
+    def open(self, want: str | None) -> None:
+        """Finds its place on the server, before anything is made.
+
+        Args:
+            want: The need that decides what to ship.
+
+        Raises:
+            ModelyardError: It can't log.
+        """
+
+    def log(self, compared: Compared, page: Path) -> None:
+        """Logs every row of a comparison whose page is written; notes where in
+        :attr:`Compared.logged`.
+
+        Raises:
+            MachineError: The server gave out.
+        """
+
+
 def report(
     paths: Sequence[str],
     *,
@@ -52,6 +75,7 @@ def report(
     strict: bool = False,
     out: str | None = None,
     files: Files | None = None,
+    tracker: Tracker | None = None,
 ) -> tuple[Compared, Path]:
     """Compares the artifacts of runs, and writes one page of them.
 
@@ -62,6 +86,7 @@ def report(
         strict: Whether what got worse is an error.
         out: Where the page is written; None for comparison.html where all outputs lie.
         files: What else is written.
+        tracker: Where the rows are logged.
 
     Returns:
         The comparison, and the page.
@@ -81,6 +106,8 @@ def report(
             code="output-in-the-way",
             hint="Choose another --out FILE.",
         )
+    if tracker is not None:
+        tracker.open(want)
     names = _names(paths)
     rows = [row for path, name in zip(paths, names, strict=True)
             for row in rows_in(path, name if len(paths) > 1 else "", page.parent)]  # fmt: skip
@@ -88,6 +115,8 @@ def report(
     compared = Compared(title=title, rows=distinct(rows))
     finish(compared, page, earlier(against, page.parent), want)
     (files or Files()).write(compared)
+    if tracker is not None:
+        tracker.log(compared, page)
     if strict:
         require_no_worse(compared)
     return compared, from_here(page.resolve())

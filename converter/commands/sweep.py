@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from converter.commands.convert import Part, planned_part
 from converter.commands.executor import Ended, Executor, Task, executor_named, plain_error
 from converter.commands.overview import in_the_way, put
-from converter.commands.report import SWEEP, Files, earlier, finish, link
+from converter.commands.report import SWEEP, Files, Tracker, earlier, finish, link
 from converter.errors import ModelyardError, UsageError, from_os_error
 from converter.files import output_guard
 from converter.files.digest import code_digest, digest_of, file_digest
@@ -109,6 +109,7 @@ def sweep(
     against: str | None = None,
     again: bool = False,
     files: Files | None = None,
+    tracker: Tracker | None = None,
     trust_recipe: bool = False,
     set: Mapping[str, Any] | None = None,
     document: int | None = None,
@@ -127,6 +128,7 @@ def sweep(
         against: An earlier run: what changed since is told.
         again: Whether cells that an earlier run made are made again.
         files: What is written besides the page.
+        tracker: Where the artifacts are logged.
         trust_recipe: Whether code and interpreters that the recipe names may run.
         set: The recipe's variables, by name.
         document: Which recipe of a file of several YAML documents, counted from 1.
@@ -175,6 +177,8 @@ def sweep(
             listening.ended(cell)
     if values.get("dry_run"):
         return made.result(None)
+    if tracker is not None:
+        tracker.open(want)
 
     def ended(item: Ended) -> None:
         made.note(item)
@@ -185,7 +189,10 @@ def sweep(
         executor.carry_out(tasks, listening, ended)
         finish(made.report, out / PAGE, before, want)
         made.write()
-    (files or Files()).write(made.report)
+        (files or Files()).write(made.report)
+        if tracker is not None:
+            tracker.log(made.report, out / PAGE)
+            made.write()
     return made.result(out / PAGE)
 
 

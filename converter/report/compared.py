@@ -74,6 +74,22 @@ class Change(_Part):
     regressed: bool = Field(description="Whether it is worse, by more than noise.")
 
 
+class Logged(_Part):
+    """Where a tracking server has the rows."""
+
+    where: str = Field(description="The experiment's address.")
+    runs: dict[str, str] = Field(description="The ID of each row's run, by the row's name.")
+    model: str = Field(default="", description="The registered model that was asked for.")
+    version: str = Field(default="", description="Its version that is what to ship.")
+    alias: str = Field(default="", description="The alias of that version.")
+
+    @property
+    def registered(self) -> str:
+        """``net, version 3 (champion)``; empty where nothing was registered."""
+        alias = f" ({self.alias})" if self.alias else ""
+        return f"{self.model}, version {self.version}{alias}" if self.version else ""
+
+
 class Compared(_Part):
     """The comparison of several runs."""
 
@@ -86,6 +102,7 @@ class Compared(_Part):
     reasons: list[str] = Field(default=[], description="Why that one, or why none.")
     against: str = Field(default="", description="The earlier run.")
     changes: list[Change] = []
+    logged: Logged | None = Field(default=None, description="What --mlflow logged.")
 
     @property
     def regressions(self) -> list[Change]:

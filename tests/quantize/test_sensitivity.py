@@ -1,13 +1,15 @@
 """What each layer costs: ranked rightly, honestly labelled, on time, the same each time."""
 
+import threading
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 import numpy as np
 import onnx_ir
 import pytest
 
 from converter.ir.model import Model
+from converter.precision.budget.candidates import Beside
 from converter.precision.budget.effort import Effort
 from converter.precision.budget.estimate import own_noise
 from converter.precision.budget.sensitivity import BROKEN, Judge, cosine_of, measure, spread
@@ -38,6 +40,40 @@ def test_a_cost_is_the_cosine_lost_by_that_layer_alone_and_outliers_cost_most(mo
     others = [f"fc{i}" for i in range(8) if i != 5]
     comparison = Judge(model, list(samples)).compare(lower(others).model)
     assert costs["fc5"].cost == pytest.approx(1 - cosine_of(comparison), abs=1e-12)
+
+
+@pytest.mark.parametrize("evaluations", [5, 1000])
+def test_layers_cost_side_by_side_what_they_cost_one_by_one(model: Model, evaluations: int) -> None:
+    samples = noises()
+    ranges = collect(model, samples, few=True)
+    ways = [
+        measure(lambda keep: quantize(model, ranges, ONNXRUNTIME_CPU, keep=keep), model, samples,
+                effort=Effort(evaluations), beside=beside)
+        for beside in (Beside(1, 2), Beside(1, 1), Beside(2, 1), Beside(3, 2))
+    ]  # fmt: skip
+    assert all(way == ways[0] for way in ways)
+    measured = min(evaluations, len(ways[0]))
+    assert [cost.how for cost in ways[0]].count("estimated") == len(ways[0]) - measured
+
+
+def test_candidates_run_side_by_side_and_come_in_their_order() -> None:
+    together, taken = threading.Barrier(2), []
+
+    def items() -> Iterator[int]:
+        for item in range(6):
+            taken.append(item)
+            yield item
+
+    def evaluate(item: int) -> int:
+        together.wait(60)
+        return item * item
+
+    found = Beside(2, 1).each(evaluate, items())
+    assert next(found) == 0 and len(taken) <= 3, "no more is begun than there is room for"
+    assert list(found) == [1, 4, 9, 16, 25]
+    with pytest.raises(ZeroDivisionError):
+        list(Beside(2, 1).each(lambda item: 1 // (2 - item), range(6)))
+    assert Beside.of(text_model("g (float[2] x) => (float[2] y) { y = Abs(x) }")).workers >= 1
 
 
 def test_free_sizes_are_those_of_the_sample() -> None:

@@ -13,6 +13,7 @@ the effort ends before, the others' costs are that estimate, scaled by what was 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -25,6 +26,7 @@ from converter.check.matching import Matching
 from converter.check.metrics import Outputs
 from converter.errors import ModelError
 from converter.ir.model import Model
+from converter.precision.budget.candidates import Beside
 from converter.precision.budget.effort import Effort
 from converter.precision.budget.estimate import own_noise
 from converter.precision.fp16.strict import strict
@@ -107,6 +109,7 @@ class Judge:
         model: Model,
         picks: Collection[int] | None = None,
         also: Callable[[Sample, Outputs], None] | None = None,
+        threads: int | None = None,
     ) -> Comparison:
         """How the model's outputs compare with the float model's.
 
@@ -114,9 +117,10 @@ class Judge:
             model: Takes the same inputs; floats are cast to the types of its own.
             picks: Which samples, from 0; None for all.
             also: Given each sample, and the model's outputs on it.
+            threads: Of the model's session; None for one a core.
         """
         run = strict(model) if self._rounded else model
-        session = Fed(OrtSession(run.graph, plain=self._rounded))
+        session = Fed(OrtSession(run.graph, plain=self._rounded, threads=threads))
         comparison = self.compare_in(session, picks, also)
         session.close()
         return comparison
@@ -162,17 +166,20 @@ def measure(
     *,
     effort: Effort,
     progress: Progress | None = None,
+    beside: Beside | None = None,
 ) -> list[Cost]:
     """What each node that ``lower(())`` lowers costs, the most expensive first.
 
     Args:
-        lower: See :data:`Quantize`.
+        lower: See :data:`Quantize`; called in several threads.
         original: The float model that ``lower`` starts from, every node named.
         samples: At most :data:`SAMPLES` of them are used.
         effort: An evaluation for each layer; after that, costs are estimates.
         progress: Told how far it is.
+        beside: How many layers are measured at a time; None for what the machine allows.
     """
     tell = progress or (lambda text: None)
+    beside = beside or Beside.of(original)
     few = spread(samples, SAMPLES)
     plain = lower(())
     nodes = {node.name or "": node for node in original.nodes()}
@@ -183,18 +190,20 @@ def measure(
     names = _by_turns(sorted(names, key=lambda name: -noise.get(name, 0.0)), names)
     judge = Judge(original, few)
     whole = 1 - cosine_of(judge.compare(plain.computed))
+    at = {name: (name, nodes[name].op_type, macs.get(name, 0)) for name in names}
+
+    def cost_of(name: str) -> Cost:
+        return _measured(at[name], names, lower, judge, whole, beside.threads)
+
     found: dict[str, Cost] = {}
-    for number, name in enumerate(names):
-        if not effort.spend():
-            break
-        tell(f"measuring layer {number + 1} of {len(names)}")
-        at = (name, nodes[name].op_type, macs.get(name, 0))
-        found[name] = _measured(at, names, lower, judge, whole)
+    affordable = itertools.takewhile(lambda name: effort.spend(), names)
+    for cost in beside.each(cost_of, affordable):
+        found[cost.node] = cost
+        tell(f"measured {len(found)} of {len(names)} layers")
     scale = _scale(found, noise)
     for name in names[len(found) :]:
         estimate = min(noise.get(name, 0.0) * scale, BROKEN)
-        cost = Cost(name, nodes[name].op_type, macs.get(name, 0), estimate, how="estimated")
-        found[name] = cost
+        found[name] = Cost(*at[name], estimate, how="estimated")
     order = {name: place for place, name in enumerate(nodes)}
     return sorted(found.values(), key=lambda cost: (-cost.cost, order[cost.node]))
 
@@ -205,15 +214,16 @@ def _by_turns(first: Sequence[str], second: Sequence[str]) -> list[str]:
 
 
 def _measured(
-    at: tuple[str, str, int], names: Sequence[str], lower: Quantize, judge: Judge, whole: float
-) -> Cost:
+    at: tuple[str, str, int], names: Sequence[str], lower: Quantize, judge: Judge, whole: float,
+    threads: int,
+) -> Cost:  # fmt: skip
     name = at[0]
     alone = _lowered(lower, [other for other in names if other != name])
     if alone is not None and name in alone.lowered:
-        comparison = judge.compare(alone.computed)
+        comparison = judge.compare(alone.computed, threads=threads)
         return Cost(*at, 1 - cosine_of(comparison), comparison.sqnr_db, "alone")
     back = _lowered(lower, [name])
-    without = 1 - cosine_of(judge.compare(back.computed)) if back is not None else 0.0
+    without = 0.0 if back is None else 1 - cosine_of(judge.compare(back.computed, threads=threads))
     return Cost(*at, max(0.0, whole - without), None, "back")
 
 

@@ -1,0 +1,83 @@
+"""A sweep against the same conversions one by one: ``python -m bench sweep``."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import statistics
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
+from pathlib import Path
+
+from bench.measure import Row, cold_cache, wall_seconds
+
+BIN = Path(sys.executable).parent
+
+MODELS = ("efficientnet-lite0", "resnet50-random", "minilm", "face-landmark", "fer")
+TARGETS, PRECISIONS = ("onnx", "tflite", "coreml"), ("fp32", "int8")
+ROUNDS = 3
+
+FASTER, WARM = 1.6, 0.05
+"""How many times quicker the sweep is with a cold cache; its share of that with a warm one."""
+
+
+def rows(folder: Path, models: Sequence[str] = MODELS, rounds: int = ROUNDS) -> Iterator[Row]:
+    """What a sweep takes with a cold cache and with a warm one."""
+    ways: dict[str, Callable[[], float]] = {
+        "one by one": lambda: _one_by_one(folder, models),
+        "each alone": lambda: _one_by_one(folder, models, apart=True),
+        "cold": lambda: _cold(folder, models),
+        "again": lambda: _sweep(folder, models),
+        "warm": lambda: _warm(folder, models),
+    }  # in this order: what begins with a warm cache follows what filled it
+    taken: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(rounds):
+        for name, way in ways.items():
+            taken[name].append(way())
+    seconds = {name: statistics.median(times) for name, times in taken.items()}
+    what = f"{len(models)} models x {len(TARGETS)} targets x {len(PRECISIONS)} precisions"
+    for name, limit in (("one by one", FASTER), ("each alone", None)):
+        ratio = seconds[name] / seconds["cold"]
+        seen = f"x{ratio:.2f} ({seconds[name]:.1f} s / {seconds['cold']:.1f} s)"
+        met = None if limit is None else ratio >= limit
+        yield Row(f"{what}, {name} / sweep, cold cache", seen, f"x{limit}" if limit else "", met)
+    for name in ("again", "warm"):
+        share = seconds[name] / seconds["cold"]
+        yield Row(f"{what}, sweep, {name} / cold", f"{share:.1%} ({seconds[name]:.2f} s)",
+                  f"{WARM:.0%}", share < WARM)  # fmt: skip
+
+
+def _sweep(folder: Path, models: Sequence[str]) -> float:
+    axes = {"source": [f"zoo:{name}" for name in models], "to": TARGETS, "precision": PRECISIONS}
+    recipe = folder / "zoo.yaml"
+    recipe.write_text(json.dumps({"bench": False, "few_samples": True, "sweep": axes}))
+    line = [str(BIN / "modelyard"), "sweep", str(recipe), "--trust-recipe", "--out", "swept"]
+    return wall_seconds(line, folder)
+
+
+def _cold(folder: Path, models: Sequence[str]) -> float:
+    cold_cache(folder)
+    shutil.rmtree(folder / "swept", ignore_errors=True)
+    return _sweep(folder, models)
+
+
+def _warm(folder: Path, models: Sequence[str]) -> float:
+    shutil.rmtree(folder / "swept")
+    return _sweep(folder, models)
+
+
+def _one_by_one(folder: Path, models: Sequence[str], *, apart: bool = False) -> float:
+    seconds = 0.0
+    cold_cache(folder)
+    for model, target, precision in product(models, TARGETS, PRECISIONS):
+        if apart:
+            cold_cache(folder)
+        line = [
+            str(BIN / "modelyard"), "convert", f"zoo:{model}", "--to", target, "--precision",
+            precision, "--no-bench", "--few-samples", "--keep-going", "--out", "single",
+            "--overwrite",
+        ]  # fmt: skip
+        seconds += wall_seconds(line, folder, os.environ)
+    return seconds
