@@ -211,6 +211,20 @@ def growth_plot(series: Mapping[str, Sequence[tuple[float, float]]], unit: str) 
     return _file(series, x, y, f"{unit}; seconds", f"Seconds over {unit}")
 
 
+def budget_plot(series: Mapping[str, Sequence[tuple[float, float]]]) -> str:
+    """A file of its own: what a budget leaves in a lower precision.
+
+    Args:
+        series: Points (1 - the smallest cosine allowed, share from 0 to 1 of the multiply-adds), by
+            what the curve is called.
+    """
+    budgets = [budget for curve in series.values() for budget, _ in curve]
+    x = Axis(decade(min(budgets), math.floor), decade(max(budgets), math.ceil), *_ACROSS, log=True)
+    percent = {name: [(at, 100 * share) for at, share in curve] for name, curve in series.items()}
+    caption = "1 - cosine allowed; % of the multiply-adds in int8"
+    return _file(percent, x, Axis(0, 100, *_UP), caption, "Multiply-adds in int8 over the budget")
+
+
 def front_plot(
     trials: Sequence[Sequence[tuple[float, float]]], limit: float | None
 ) -> Markup | None:
