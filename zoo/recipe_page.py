@@ -37,7 +37,8 @@ texts that you send are your own: `cat.jpg` below stands for any.
 |---|---|---|---|---|
 """
 _TAIL = """
-MindSpore and its server have no recipe: they need a Python 3.7 of your own ([MindSpore](mindspore.md)).
+MindSpore and its server have no recipe: they need a Python 3.7 of your own
+([MindSpore](mindspore.md)).
 """
 
 
