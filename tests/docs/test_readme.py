@@ -46,6 +46,7 @@ def reader(tmp_path: Path) -> Reader:
     (reader.folder / "net.py").write_text(NET)
     photo = next((reader.folder / "photos").iterdir())
     shutil.copy(photo, reader.folder / "cat.jpg")
+    (reader.folder / "names.txt").write_text("cat\ndog\nbird\n")
     return reader
 
 
