@@ -37,8 +37,9 @@ texts that you send are your own: `cat.jpg` below stands for any.
 |---|---|---|---|---|
 """
 _TAIL = """
-MindSpore and its server have no recipe: they need a Python 3.7 of your own
-([MindSpore](mindspore.md)).
+Two targets have no recipe. `--to mindspore`, like MindSpore Serving, needs a Python 3.7 of your own
+([MindSpore](mindspore.md)). `--to torchscript` leaves a whole file as it is, and the zoo's TorchScript
+file is converted in part.
 """
 
 

@@ -23,8 +23,8 @@ from tests.docs.running import ROOT
 
 FOLDER = ROOT / "docs" / "pictures"
 LINE = (
-    "modelyard convert zoo:efficientnet-lite0 --to onnx,tflite --precision fp32,int8"
-    " --serve triton --out build/photos"
+    "modelyard convert zoo:ccexam-mnist --to onnx,tflite --precision fp32,int8"
+    " --serve triton --out build/digits"
 )
 _COLUMNS = 100
 _FONTS = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
@@ -41,7 +41,7 @@ def main() -> None:
         (FOLDER / "terminal.svg").write_text(terminal(done.stdout.decode()), encoding="utf-8")
         with browser(folder / "browser") as chromium:
             page = chromium.page("about:blank")
-            page.open(folder / "build/photos/report.html", width=1100)
+            page.open(folder / "build/digits/report.html", width=1100)
             page.call("Emulation.setVisibleSize", width=1100, height=900)
             page.picture(FOLDER / "report.png")
 

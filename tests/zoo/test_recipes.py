@@ -16,8 +16,8 @@ from zoo import catalogue
 from zoo.recipe_page import Recipe, page, shipped
 
 RECIPES = {recipe.name: recipe for recipe in shipped()}
-LEFT_OUT = {"mindspore", "mindspore-serving"}
-"""A target and its server that need an interpreter of the user's."""
+LEFT_OUT = {"mindspore", "mindspore-serving", "torchscript"}
+"""Targets, and a server, that no model of the zoo converts to with Modelyard alone."""
 
 
 def can_run(recipe: Recipe) -> bool:
