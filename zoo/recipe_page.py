@@ -38,8 +38,8 @@ texts that you send are your own: `cat.jpg` below stands for any.
 """
 _TAIL = """
 Two targets have no recipe. `--to mindspore`, like MindSpore Serving, needs a Python 3.7 of your own
-([MindSpore](mindspore.md)). `--to torchscript` leaves a whole file as it is, and the zoo's TorchScript
-file is converted in part.
+([MindSpore](mindspore.md)). `--to torchscript` leaves a whole file as it is, and Modelyard converts
+only a part of the zoo's TorchScript file.
 """
 
 

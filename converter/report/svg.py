@@ -212,17 +212,18 @@ def growth_plot(series: Mapping[str, Sequence[tuple[float, float]]], unit: str) 
 
 
 def budget_plot(series: Mapping[str, Sequence[tuple[float, float]]]) -> str:
-    """A file of its own: what a budget leaves in a lower precision.
+    """A file of its own: what is left in a lower precision, over how close the artifact is.
 
     Args:
-        series: Points (1 - the smallest cosine allowed, share from 0 to 1 of the multiply-adds), by
-            what the curve is called.
+        series: Points (1 - cosine, share from 0 to 1 of the multiply-adds), by what the curve is
+            called.
     """
-    budgets = [budget for curve in series.values() for budget, _ in curve]
-    x = Axis(decade(min(budgets), math.floor), decade(max(budgets), math.ceil), *_ACROSS, log=True)
+    distances = [distance for curve in series.values() for distance, _ in curve]
+    ends = decade(min(distances), math.floor), decade(max(distances), math.ceil)
     percent = {name: [(at, 100 * share) for at, share in curve] for name, curve in series.items()}
-    caption = "1 - cosine allowed; % of the multiply-adds in int8"
-    return _file(percent, x, Axis(0, 100, *_UP), caption, "Multiply-adds in int8 over the budget")
+    caption = "1 - cosine on the worst sample; % of the multiply-adds lowered"
+    label = "Share of the multiply-adds in the lower precision, over the distance from the source"
+    return _file(percent, Axis(*ends, *_ACROSS, log=True), Axis(0, 100, *_UP), caption, label)
 
 
 def front_plot(

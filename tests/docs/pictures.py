@@ -6,6 +6,7 @@ in Chromium.
 
 from __future__ import annotations
 
+import base64
 import io
 import os
 import re
@@ -37,13 +38,14 @@ def main() -> None:
         folder = Path(scratch)
         line = [COMMAND, *shlex.split(LINE)[1:]]
         shown = {**os.environ, "FORCE_COLOR": "1", "COLUMNS": str(_COLUMNS)}
-        done = subprocess.run(line, cwd=folder, env=shown, stdout=subprocess.PIPE, check=True)
+        done = subprocess.run(line, cwd=folder, env=shown, capture_output=True, check=True)
         (FOLDER / "terminal.svg").write_text(terminal(done.stdout.decode()), encoding="utf-8")
         with browser(folder / "browser") as chromium:
             page = chromium.page("about:blank")
             page.open(folder / "build/digits/report.html", width=1100)
-            page.call("Emulation.setVisibleSize", width=1100, height=900)
-            page.picture(FOLDER / "report.png")
+            area = {"x": 0, "y": 0, "width": 1100, "height": 800, "scale": 1}
+            said = page.call("Page.captureScreenshot", clip=area)
+            (FOLDER / "report.png").write_bytes(base64.b64decode(said["data"]))
 
 
 def terminal(said: str) -> str:
