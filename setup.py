@@ -10,7 +10,7 @@ from setuptools.command.build_py import build_py
 
 HERE = Path(__file__).parent
 PROJECT = tomllib.loads((HERE / "pyproject.toml").read_text())["project"]
-FILES = f"{PROJECT['urls']['Repository']}/blob/main/"
+REPOSITORY = PROJECT["urls"]["Repository"]
 
 
 class Build(build_py):
@@ -22,8 +22,15 @@ class Build(build_py):
             self.copy_file("constraints.txt", str(Path(self.build_lib, "modelyard")))
 
 
+def page() -> str:
+    """README.md with links to files of the repository, and to pictures as they are."""
+    text = (HERE / "README.md").read_text()
+    text = re.sub(r"(!\[[^]]*\]\()(?!https?:)", rf"\1{REPOSITORY}/raw/main/", text)
+    return re.sub(r"\]\((?!https?:|#)", f"]({REPOSITORY}/blob/main/", text)
+
+
 setup(
     cmdclass={"build_py": Build},
-    long_description=re.sub(r"\]\((?!https?:|#)", f"]({FILES}", (HERE / "README.md").read_text()),
+    long_description=page(),
     long_description_content_type="text/markdown",
 )

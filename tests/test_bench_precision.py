@@ -5,12 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from bench import budget
 from bench import precision_data as data
 from bench.precision import Judged, Seen, main, picked
 from bench.precision_cases import CASES, Case, Data
 from bench.precision_checks import Check, integer_convolutions, never_says, says
 from bench.precision_page import write_page
 from bench.precision_shares import Share, share_of
+from converter.report.svg import budget_plot
 from tests.acceptance.cli import small_cnn
 from tests.passes.models import text_model
 
@@ -128,3 +130,10 @@ def test_what_is_lowered_is_counted_in_the_file(tmp_path: Path) -> None:
     found = share_of(path)
     assert found.share == pytest.approx(32 / (32 + 48))
     assert (found.lowered, len(found.plain)) == (1, 1)
+
+
+def test_the_curves_of_budgets_are_those_of_the_page() -> None:
+    docs = Path(__file__).parents[1] / "docs"
+    found = budget.points((docs / "precision.md").read_text("utf-8"))
+    assert found["EfficientNet-Lite0, int8"] and all(found.values())
+    assert (docs / "budget.svg").read_text("utf-8") == budget_plot(found)

@@ -192,7 +192,7 @@ def _problems(found: Sequence[Mapping[str, Any]], spelled: Mapping[str, str]) ->
         field, *inner = (str(part) for part in item["loc"])
         name = ".".join([spelled.get(field, field), *inner])
         if item["type"] == "unexpected_keyword_argument":
-            nearest = get_close_matches(name, names, 1)
+            nearest = get_close_matches(name, [other for other in names if other != name], 1)
             lines.append(
                 f"{name}: no such key" + (f"; did you mean {nearest[0]}?" if nearest else "")
             )

@@ -211,6 +211,21 @@ def growth_plot(series: Mapping[str, Sequence[tuple[float, float]]], unit: str) 
     return _file(series, x, y, f"{unit}; seconds", f"Seconds over {unit}")
 
 
+def budget_plot(series: Mapping[str, Sequence[tuple[float, float]]]) -> str:
+    """A file of its own: what is left in a lower precision, over how close the artifact is.
+
+    Args:
+        series: Points (1 - cosine, share from 0 to 1 of the multiply-adds), by what the curve is
+            called.
+    """
+    distances = [distance for curve in series.values() for distance, _ in curve]
+    ends = decade(min(distances), math.floor), decade(max(distances), math.ceil)
+    percent = {name: [(at, 100 * share) for at, share in curve] for name, curve in series.items()}
+    caption = "1 - cosine on the worst sample; % of the multiply-adds lowered"
+    label = "Share of the multiply-adds in the lower precision, over the distance from the source"
+    return _file(percent, Axis(*ends, *_ACROSS, log=True), Axis(0, 100, *_UP), caption, label)
+
+
 def front_plot(
     trials: Sequence[Sequence[tuple[float, float]]], limit: float | None
 ) -> Markup | None:

@@ -40,6 +40,7 @@ def write(model: Model, path: Path) -> int:
             came of it; all of it is listed.
         OSError: The folder can't be written.
     """
+    model = model.copy()  # others read it meanwhile
     with tempfile.TemporaryDirectory(prefix="modelyard-") as aside:
         plain = Path(aside) / "model.onnx"
         held = _in_memory(model)

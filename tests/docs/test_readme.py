@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from converter.plugins import available
 from tests.docs.running import HERE, ROOT, Reader
 
 README = (ROOT / "README.md").read_text("utf-8")
@@ -45,6 +46,7 @@ def reader(tmp_path: Path) -> Reader:
     (reader.folder / "net.py").write_text(NET)
     photo = next((reader.folder / "photos").iterdir())
     shutil.copy(photo, reader.folder / "cat.jpg")
+    (reader.folder / "names.txt").write_text("cat\ndog\nbird\n")
     return reader
 
 
@@ -54,10 +56,13 @@ def test_your_own_model(reader: Reader) -> None:
     page = f"```console\n$ python net.py\n$ {line}```\n"
     assert not list(reader.follow(page))
     made = {path.name for path in (reader.folder / "build/net").iterdir()}
-    assert made == {"README.md", "report.html", "report.json", "manifest.json", "onnx", "serving"}
-    files = {path.name for path in (reader.folder / "build/net/serving/triton/net").iterdir()}
-    drawn = block("", "build/net/\n")
-    assert files - {"labels.txt"} <= set(re.findall(r"[\w.]+", drawn))
+    written = {"README.md", "report.html", "report.json", "manifest.json"}
+    assert made == {*written, "onnx", "tflite", "serving"}
+
+
+def test_each_target_server_and_deployment_is_named() -> None:
+    for kind in ("emitters", "servers", "deployments"):
+        assert not [name for name in available(kind) if not re.search(rf"\b{name}\b", README)]
 
 
 @pytest.mark.slow

@@ -247,3 +247,19 @@ def test_free_sizes_are_free(tmp_path: Path) -> None:
     for batch in (1, 3):
         feeds = noise(model, batch=batch)
         np.testing.assert_allclose(session.run(feeds)["y"], run(model, feeds)["y"], atol=1e-5)
+
+
+def test_others_may_read_the_model_while_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """OpenVINO gets its large weights in a copy: a step beside it saves the model."""
+    model = Model.load(_net(tmp_path))
+
+    def beside(given: Model) -> Any:
+        monkeypatch.undo()
+        model.save(tmp_path / "other.onnx")
+        return given.to_proto()
+
+    monkeypatch.setattr(Model, "to_proto", beside)
+    _artifact(model, tmp_path / "out")
+    assert Model.load(tmp_path / "other.onnx").weight_bytes() == model.weight_bytes()
