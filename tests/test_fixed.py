@@ -45,7 +45,7 @@ def test_model_and_reference_agree() -> None:
     (["scale=[1, 2]"], r"shape \[2\]"),
     (["weights=1"], r"shape \[\]"),
     (["power=1", "power=2"], "twice"),
-    (["x=[[1,2,3]]", "scale=1", "power=1", "weights=[1]"], "no input"),
+    (["x=[[1,2,3]]", "scale=1", "power=1", "weights=[1]"], "without an input"),
 ])  # fmt: skip
 def test_what_doesnt_fit(texts: list[str], said: str) -> None:
     with pytest.raises(UsageError, match=said):

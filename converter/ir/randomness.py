@@ -64,7 +64,7 @@ def require_no_random(model: onnx_ir.Model) -> None:
         count = "1 node draws" if len(left) == 1 else f"{len(left)} nodes draw"
         why = "its numbers are drawn anew in each run, a seed or not"
         raise UnsupportedError(
-            f"{count} nodes draw random numbers that outputs depend on: each run gives other "
+            f"{count} random numbers that outputs depend on: each run gives other "
             "outputs, so nothing can be compared",
             [_refused(node, why) for node in left],
         )

@@ -64,8 +64,8 @@ def test_bench_and_diff_take_a_folder_and_its_parts(folder: Path) -> None:
 
 @pytest.mark.parametrize(("args", "says"), [
     ("build/cnn --to coreml", "It holds: onnx fp32, onnx int8, tflite fp32"),
-    ("cnn.onnx --to onnx", "cnn.onnx is none"),
-    ("build", "no artifact"),
+    ("cnn.onnx --to onnx", "cnn.onnx isn't an output folder"),
+    ("build", "isn't an artifact"),
 ])  # fmt: skip
 def test_what_is_not_there(folder: Path, args: str, says: str) -> None:
     assert says in typed(f"check {args} --against cnn.onnx", folder, 2).err

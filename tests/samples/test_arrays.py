@@ -238,7 +238,7 @@ def test_limit_and_pattern(load: Load, refuse: Refuse) -> None:
     assert len(load(".", X, samples_pattern="a*")) == 4
     refuse(".", X, says="z.npz can't be read")
     refuse(".", X, samples_pattern="q*", says="that match 'q*'")
-    refuse("a1.npz", X, samples_pattern="a*", says="only works with a folder")
+    refuse("a1.npz", X, samples_pattern="a*", says="needs a folder")
     refuse(".", X, samples_limit=0, says="at least 1")
 
 

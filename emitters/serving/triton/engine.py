@@ -57,7 +57,7 @@ def require_servable(model: Model, request: TritonRequest) -> None:
             code="option-not-applicable",
             hint="Leave it out, or serve the ONNX file: --to onnx.",
         )
-    require_kinds(request, ("KIND_GPU",), "TensorRT runs on GPUs only")
+    require_kinds(request, ("KIND_GPU",), "TensorRT only runs on GPUs")
     if engine(request).strip_weights:
         raise UsageError(
             "--strip-weights: Triton loads a plan unchanged, and can't add the weights",
