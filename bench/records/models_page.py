@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
+from bench.measure import where
 from bench.records.lists import Listed, listed
 from bench.records.models import TARGETS
-from bench.records.pages import PACKAGES, Found, general, table, where
+from bench.records.pages import PACKAGES, Found, general, table
 
 _HOW = """\
 `python -m bench.records {record}` runs the record and goes on where an earlier run ended. Each

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 
+from bench.measure import where
 from bench.records.opinfo import COUNT, TARGETS
 from bench.records.opinfo_calls import OF_LARGEST, RELATIVE, ROUNDED, names
-from bench.records.pages import PACKAGES, Found, block, general, table, where
+from bench.records.pages import PACKAGES, Found, block, general, table
 
 STATES = {
     "ok": "gives what eager gives",

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from bench.measure import where
 from bench.records.kept import PAGES
 
 PACKAGES = ("torch", "onnx", "onnxruntime-gpu", "onnxscript", "onnx-ir", "ai-edge-litert")
@@ -81,17 +80,3 @@ def scoreboard(results: str) -> None:
     report = json.loads((Path(results) / "report.json").read_text())
     ops = json.loads((Path(results) / "ops.json").read_text())
     save("scoreboard", page(report, ops))
-
-
-__all__ = [
-    "PACKAGES",
-    "block",
-    "general",
-    "line",
-    "plain",
-    "save",
-    "scoreboard",
-    "table",
-    "where",
-    "write",
-]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from bench.records.pages import PACKAGES, table, where
+from bench.measure import where
+from bench.records.pages import PACKAGES, block, table
 
 _HEAD = """\
 # The ONNX backend scoreboard
@@ -57,12 +58,8 @@ def page(report: Mapping[str, Any], ops: Sequence[Mapping[str, Any]]) -> Iterato
         ("operator", "domain", "passed", "failed"),
         [(o["op_type"], o["domain"], o["passed_tests"], o["failed_tests"]) for o in bad],
     )
-    yield from (
-        "",
-        "## Failed tests",
-        "",
-        ", ".join(n.partition("::")[2] for n in report["failed"]),
-    )
+    failed = [name.partition("::")[2] for name in report["failed"]]
+    yield from ("", "## Failed tests", "", *block(failed))
 
 
 _STATES = ("passed", "failed", "skipped")
