@@ -70,7 +70,13 @@ class _Job:
 
 
 class Worker:
-    """A machine like the one that was measured."""
+    """A machine like the one that was measured.
+
+    Args:
+        env: The simulation.
+        store: Where sources come from and artifacts go.
+        queue: The models that no worker has taken yet.
+    """
 
     def __init__(self, env: simpy.Environment, store: Store, queue: deque[Model]) -> None:
         self._env, self._store, self._queue = env, store, queue
@@ -138,7 +144,14 @@ class Night:
 def simulate(
     models: Sequence[Model], workers: int, link: float = 125e6, streams: int = 10
 ) -> Night:
-    """Has so many workers carry out models, in their order."""
+    """Has so many workers carry out models, in their order.
+
+    Args:
+        models: In the order in which workers take them.
+        workers: How many there are.
+        link: Bytes a second of a worker's link.
+        streams: Transfers at a time.
+    """
     env = simpy.Environment()
     store, queue = Store(env, link, streams), deque(models)
     fleet = [Worker(env, store, queue) for _ in range(workers)]
@@ -152,7 +165,13 @@ def simulate(
 
 def asked_for(seen: Measured, count: int, changed: float) -> list[Model]:
     """So many models, like those measured by turns; of those that didn't change since the last
-    night, only that is found."""
+    night, only that is found.
+
+    Args:
+        seen: What was measured.
+        count: How many models.
+        changed: The share of them that changed since the last night.
+    """
     look = Work("look", [], seen.again / len(seen.models), False, True, False)
     made = [*itertools.islice(itertools.cycle(seen.models), count)]
     for at in random.Random(0).sample(range(count), round(count * (1 - changed))):

@@ -24,7 +24,13 @@ FASTER, WARM = 1.6, 0.05
 
 
 def rows(folder: Path, models: Sequence[str] = MODELS, rounds: int = ROUNDS) -> Iterator[Row]:
-    """What a sweep takes with a cold cache and with a warm one."""
+    """What a sweep takes with a cold cache and with a warm one.
+
+    Args:
+        folder: Where outputs go.
+        models: Names of the zoo's models.
+        rounds: How often each way is measured.
+    """
     ways: dict[str, Callable[[], float]] = {
         "one by one": lambda: _one_by_one(folder, models),
         "each alone": lambda: _one_by_one(folder, models, apart=True),

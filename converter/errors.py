@@ -126,6 +126,7 @@ class UnsupportedError(ModelError):
     Args:
         message: What was done, to what.
         items: All that the target can't take; they are the error's details.
+        code: The kind of error that the terminal prints; empty for ``unsupported``.
         hint: What to do next.
     """
 

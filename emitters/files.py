@@ -48,7 +48,13 @@ class FileEmitter(Emitter):
 
     @abstractmethod
     def refusals(self, model: Model, request: Request, simplified: bool) -> Sequence[Unsupported]:
-        """As :meth:`unsupported`, of precisions that there are."""
+        """As :meth:`unsupported`, of precisions that there are.
+
+        Args:
+            model: The graph, which isn't changed.
+            request: The options.
+            simplified: Whether passes have run.
+        """
 
     def emit(
         self, model: Model, folder: Path, precision: str, request: Request, seen: Any = None
@@ -76,6 +82,12 @@ class FileEmitter(Emitter):
         self, model: Model, folder: Path, precision: str, request: Request
     ) -> tuple[list[Path], Details]:
         """Writes the files into ``folder``; gives them, and details of the artifact.
+
+        Args:
+            model: The graph in the precision that it is written in.
+            folder: Where the files go.
+            precision: One of the target's ``precisions``.
+            request: The options, of which the target reads its own.
 
         Raises:
             OSError: The folder can't be written.
@@ -106,7 +118,15 @@ class FileEmitter(Emitter):
 def artifact_of(
     target: str, precision: str, path: Path, files: Sequence[Path], details: Details
 ) -> Artifact:
-    """An artifact of files that lie beside ``path``, or in it, with their sizes and digests."""
+    """An artifact of files that lie beside ``path``, or in it, with their sizes and digests.
+
+    Args:
+        target: The target's name.
+        precision: The artifact's.
+        path: The artifact's file or folder.
+        files: All of its files, beside ``path`` or in it.
+        details: What else the report says of it.
+    """
     own = {
         "bytes": sum(file.stat().st_size for file in files),
         "sha256": {file.relative_to(path.parent).as_posix(): file_digest(file) for file in files},

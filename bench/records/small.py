@@ -73,7 +73,13 @@ class Form:
 
 
 class Answer(torch.nn.Module):  # type: ignore[misc]  # torch is not type-checked
-    """A model of transformers whose inputs are named, and whose outputs are the task's alone."""
+    """A model of transformers whose inputs are named, and whose outputs are the task's alone.
+
+    Args:
+        model: The model of transformers.
+        inputs: Names of its inputs, in order.
+        outputs: Names of the outputs that are the task's, separated by commas.
+    """
 
     def __init__(self, model: torch.nn.Module, inputs: list[str], outputs: str) -> None:
         super().__init__()

@@ -176,7 +176,13 @@ def makers(pairs: list[tuple[str, str, str]]) -> dict[str, Callable[[], Made]]:
 
 
 def key(model: str, task: str, kind: str) -> str:
-    """The name of the case that a pair is: its type and class; empty where it is none."""
+    """The name of the case that a pair is: its type and class; empty where it is none.
+
+    Args:
+        model: The model's name.
+        task: The task of the pair.
+        kind: The model's type, as its configuration names it.
+    """
     if kind == "timm_wrapper":
         return f"timm {model.removeprefix('timm/').partition('.')[0]}"
     form = form_of(kind, task)

@@ -58,7 +58,13 @@ def recipe(ctx: click.Context, param: click.Parameter, text: str) -> Items:
 
 
 def executor(ctx: click.Context, param: click.Parameter, text: str) -> Items:
-    """The names of ``--executor``."""
+    """The names of ``--executor``.
+
+    Args:
+        ctx: Click's context, unused.
+        param: The parameter that is completed, unused.
+        text: What was typed so far.
+    """
     return _beginning(text, available("executors"))
 
 

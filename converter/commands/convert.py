@@ -182,7 +182,13 @@ def convert(
 
 
 def converted(part: Part, listener: Listener, taken: Mapping[Path, str] | None = None) -> Converted:
-    """Carries out the plan of a request that has no parts; see :func:`convert`."""
+    """Carries out the plan of a request that has no parts; see :func:`convert`.
+
+    Args:
+        part: The request's one model.
+        listener: Called as the run goes on.
+        taken: Outputs of the same command, each with what gave it: none of them is replaced.
+    """
     return _converted([part], Whole(part.model, part.request), listener, taken or {})
 
 
@@ -247,7 +253,13 @@ def planned_part(name: str, options: Mapping[str, Any]) -> Part:
 
 
 def part_of(name: str, request: Request, given: frozenset[str]) -> Part:
-    """The same of a request that is resolved; ``given`` are the fields that the user gave."""
+    """The same of a request that is resolved; ``given`` are the fields that the user gave.
+
+    Args:
+        name: The part's; empty where there are no parts.
+        request: A request that is resolved.
+        given: Fields that the user gave.
+    """
     if request.deploy:
         from converter.pipeline.deployments import require_here
 

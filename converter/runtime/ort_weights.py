@@ -63,6 +63,11 @@ def written_down(
 
     Those that are lent are said to lie in some file that is there, behind its end: it isn't read,
     or that fails, and whatever else would have ONNX Runtime take them copies them first.
+
+    Args:
+        model: The model, in memory.
+        options: The session's, which get the folder of the weights.
+        lent: Names of weights that are lent.
     """
     with ExitStack() as stack:
         mapped = next(mapped_tensors(model), None)

@@ -14,7 +14,17 @@ from emitters.code.literals import real
 
 
 def unless(c: Context, name: str, default: float, usual: float | None) -> str | None:
-    """A real attribute; None where it is what a framework takes by itself."""
+    """A real attribute, as text for the code.
+
+    Args:
+        c: At the node.
+        name: The attribute's.
+        default: What ONNX takes without it.
+        usual: What the framework takes without it.
+
+    Returns:
+        None where the value is ``usual``.
+    """
     value = c.attr(name, default)
     return None if value == usual else real(value)
 

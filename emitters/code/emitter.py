@@ -55,7 +55,14 @@ class CodeEmitter(FileEmitter):
 
     @abstractmethod
     def save(self, program: Program, model: Model, folder: Path, request: Request) -> None:
-        """Writes both files; raises OSError."""
+        """Writes both files; raises OSError.
+
+        Args:
+            program: What ``model.py`` does.
+            model: The graph that it was made of.
+            folder: Where both files go.
+            request: The options.
+        """
 
     def refusals(self, model: Model, request: Request, simplified: bool) -> Sequence[Unsupported]:
         """Every node that can't be written, and why."""

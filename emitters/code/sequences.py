@@ -16,8 +16,8 @@ def add_sequences(
     Args:
         table: A framework's.
         place: How it has places.
-        join, stack: What joins a list along an axis, and along a new one: ``torch.cat({x},
-            dim={axis})``.
+        join: What joins a list along an axis: ``torch.cat({x}, dim={axis})``.
+        stack: What joins it along a new axis.
     """
 
     def construct(c: Context) -> None:

@@ -46,7 +46,14 @@ def _stretches(size: Element, mine: object) -> bool:
 
 
 def span(c: Context, start: Element, end: Element, step: int) -> str:
-    """A part along an axis, as an index."""
+    """A part along an axis, as an index: ``2:-1``.
+
+    Args:
+        c: At the node.
+        start: The first place.
+        end: The place behind the last; a very large one goes to the end.
+        step: From place to place, above 0.
+    """
     first = "" if start == 0 else c.element(start)
     last = "" if isinstance(end, int) and end > _FAR else c.element(end)
     wide = not all(part.lstrip("-").isdigit() for part in (first, last) if part)

@@ -78,6 +78,7 @@ class ModelyardRep(BackendRep):
     Args:
         names: Of the source's inputs, in order.
         session: What runs it.
+        folder: Where the artifact lies; it goes with this.
     """
 
     def __init__(

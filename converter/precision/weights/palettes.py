@@ -65,8 +65,8 @@ def palette(values: Array, entries: int, counts: Array | None = None) -> Array:
         edges = np.concatenate(([0], cuts, [wide.size]))
         if not (filled := edges[1:] > edges[:-1]).all():
             edges = edges[np.append(True, filled)]
-        sums, each = line.sums[edges], line.counts[edges]
-        centroids = (sums[1:] - sums[:-1]) / (each[1:] - each[:-1])
+        totals, each = line.sums[edges], line.counts[edges]
+        centroids = (totals[1:] - totals[:-1]) / (each[1:] - each[:-1])
         before, cuts = cuts, wide.searchsorted(_between(centroids))
         if before.size == cuts.size and (before == cuts).all():
             break

@@ -56,7 +56,13 @@ def _largest_so_far(x: Any, dim: int, better: Callable[..., Any]) -> Any:
 
 
 def doubled(x: Any, dim: int, better: Callable[..., Any]) -> Any:
-    """The best of 2, 4, 8... values up to each place (a prefix scan by doubling)."""
+    """The best of 2, 4, 8... values up to each place (a prefix scan by doubling).
+
+    Args:
+        x: The values.
+        dim: The axis that is gone along.
+        better: Gives the better of two tensors, element by element.
+    """
     size, step = x.shape[dim], 1
     while step < size:
         ahead, rest = x.narrow(dim, 0, step), x.narrow(dim, step, size - step)
