@@ -58,8 +58,7 @@ def palette(values: Array, entries: int, counts: Array | None = None) -> Array:
         if different.size <= entries:
             return different
         found = _sorted(ordered, None if counts is None else counts.reshape(-1)[order])
-    wide, *sums = found
-    line = _Line(*map(_running, sums))
+    wide, line = found
     cuts = _split(wide, line, entries)
     for _ in range(ROUNDS):
         edges = np.concatenate(([0], cuts, [wide.size]))
@@ -97,14 +96,18 @@ def nearest(values: Array, table: Array) -> Array:
     return found.reshape(values.shape)
 
 
-def _sorted(ordered: Array, counts: Array | None) -> tuple[Array, ...]:
-    """Ascending numbers, and of each: how much it counts, that times it, and times its square."""
+def _sorted(ordered: Array, counts: Array | None) -> tuple[Array, _Line]:
+    """Ascending numbers, and their running sums."""
     wide = ordered.astype(np.float64)
-    each = np.ones(wide.size) if counts is None else counts.astype(np.float64)
-    return wide, each, each * wide, each * wide**2
+    if counts is None:
+        counted = np.arange(wide.size + 1, dtype=np.float64)
+        return wide, _Line(counted, _running(wide), _running(np.square(wide)))
+    each = counts.astype(np.float64)
+    whole = each * wide
+    return wide, _Line(_running(each), _running(whole), _running(whole * wide))
 
 
-def _binned(values: Array, counts: Array | None) -> tuple[Array, ...]:
+def _binned(values: Array, counts: Array | None) -> tuple[Array, _Line]:
     """The same of bins that aren't empty, as if all in one were their mean."""
     totals = np.zeros((2, 1 << _BITS))
     for at in range(0, values.size, _PIECE):
@@ -115,7 +118,7 @@ def _binned(values: Array, counts: Array | None) -> tuple[Array, ...]:
             piece = each * piece.astype(np.float64)
         totals += [np.bincount(bins, part, 1 << _BITS) for part in (each, piece)]
     each, whole = totals[:, totals[0] > 0]
-    return whole / each, each, whole, whole**2 / each
+    return whole / each, _Line(_running(each), _running(whole), _running(whole**2 / each))
 
 
 def _bins(values: Array) -> Array:
@@ -128,7 +131,8 @@ def _bins(values: Array) -> Array:
 
 def _running(parts: Array) -> Array:
     """Their running sums, from 0 on."""
-    sums = np.zeros(parts.size + 1)
+    sums = np.empty(parts.size + 1)
+    sums[0] = 0
     np.cumsum(parts, out=sums[1:])
     return sums
 
