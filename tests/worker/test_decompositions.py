@@ -38,7 +38,8 @@ ELEMENTS = """
     picked = x.masked_select(torch.tensor([[True], [False], [True]])), x[:, :1].masked_select(x > 0)
     edges = [F.pad(x, p, mode="replicate") for p in ((-4, 5), (2, -3), (-1, -2), (1, 2))]
     picked += (torch.linalg.matrix_power(x[:, :, :3], 0),)
-    return *signs, *kept, *products, *picked, *edges"""
+    tails = torch.special.erfcx(9 * x), torch.special.log_ndtr(20 * x), torch.special.log_ndtr(x)
+    return *signs, *kept, *products, *picked, *edges, *tails"""
 
 CASES: dict[str, tuple[str, list[dict[str, Any]], dict[str, int]]] = {
     "resized": (network(RESIZED), [spec("x", "batch", 2, 26, 10)], {"batch": 3}),
