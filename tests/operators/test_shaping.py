@@ -161,7 +161,7 @@ CASES: list[Case] = [
             a = Reshape (x, s)
             y = Reshape (a, shape)
         }""",
-        sizes={"b": 1, "h": 2, "w": 2}, feeds={"s": [1, 3, 2, 2, 1, 1]}, coreml=Refused("isn't known at all")),
+        sizes={"b": 1, "h": 2, "w": 2}, feeds={"s": [1, 3, 2, 2, 1, 1]}, coreml=Refused("nothing is known")),
     Case("pixels repeated",
         """g (float[b, 2, h, 5] x) => (y1, y2)
             <int64[6] shape = {0, 0, 0, 1, 5, 1}, int64[6] shape1 = {1, 1, 1, 2, 1, 3},
