@@ -1,30 +1,16 @@
-"""OpInfo's samples through targets, held against eager."""
+"""OpInfo's samples, in a process of their own (tests/opinfo_child.py)."""
 
-from dataclasses import replace
+import subprocess
+import sys
 
-import numpy as np
 import pytest
 
-opinfo = pytest.importorskip("bench.records.opinfo", reason="PyTorch's samples need expecttest")
-opinfo_calls = pytest.importorskip("bench.records.opinfo_calls")
+from tests.docs.running import ROOT
 
 
-def test_an_operator_of_pytorch_through_targets() -> None:
-    found = opinfo.attempt("cumsum:float32", ("onnx", "tflite", "coreml"))
-    assert len(found["samples"]) == opinfo.COUNT["float32"]
-    assert all(told == ["ok", ""] for sample in found["samples"] for told in sample.values())
-    assert opinfo.attempt("normal.in_place:float32")["unfit"] == "random: two runs differ"
-
-
-def test_what_differs_from_eager_is_wrong() -> None:
-    sample = opinfo_calls.samples("add:float32", 1)[0]
-    right = sample.expected[0]
-    assert not opinfo_calls.difference(sample, [right])
-    assert not opinfo_calls.difference(sample, [right * np.float32(1 + 1e-6)])
-    assert "off by" in opinfo_calls.difference(sample, [right * np.float32(1.001)])
-    assert "NaN" in opinfo_calls.difference(sample, [np.full_like(right, np.nan)])
-    assert "float64" in opinfo_calls.difference(sample, [right.astype(np.float64)])
-    whole = opinfo_calls.samples("add:int64", 1)[0]
-    assert "differ" in opinfo_calls.difference(whole, [whole.expected[0] + 1])
-    moved = replace(whole, slack=[np.ones_like(whole.slack[0])])
-    assert not opinfo_calls.difference(moved, [whole.expected[0] + 1])
+@pytest.mark.parametrize("name", ["operator_through_targets", "what_differs_is_wrong"])
+def test_opinfo(name: str) -> None:
+    pytest.importorskip("expecttest", reason="PyTorch's samples need it")
+    argv = [sys.executable, "-m", "tests.opinfo_child", name]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -62,7 +62,8 @@ class MlflowTracker:
         self._experiment = experiment
         self._model, at, self._alias = (register or "").partition("@")
         if register is not None and not (self._model and (self._alias or not at)):
-            raise UsageError(f"--mlflow-register {register!r} isn't MODEL or MODEL@ALIAS")
+            raise UsageError(f"--mlflow-register {register!r} isn't MODEL or MODEL@ALIAS",
+                             code="option-value")  # fmt: skip
 
     def open(self, want: str | None) -> None:
         """Finds the experiment, before anything is made.
@@ -79,10 +80,11 @@ class MlflowTracker:
             raise UsageError(
                 "--mlflow-register needs --want, which decides what to register",
                 hint='Add --want "p95<20ms size<10MB".',
+                code="option-missing",
             )
         if find_spec("mlflow") is None:
             hint = extras.pip_line([extras.in_range("mlflow-skinny", "mlflow")])
-            raise DependencyError("--mlflow needs MLflow", hint=hint)
+            raise DependencyError("--mlflow needs MLflow", hint=hint, code="package-missing")
         for name, value in _QUIET.items():
             os.environ.setdefault(name, value)
         from mlflow import MlflowClient, get_tracking_uri
@@ -92,6 +94,7 @@ class MlflowTracker:
             raise UsageError(
                 "--mlflow needs the server's address",
                 hint="Set MLFLOW_TRACKING_URI=http://HOST:PORT.",
+                code="option-missing",
             )
         self._uri = _without_password(get_tracking_uri())
         with self._asking("opening the experiment"):
@@ -199,6 +202,7 @@ class MlflowTracker:
                 f"MLflow at {self._uri}: {doing} failed: {said[0] if said else type(error)}",
                 hint="Check MLFLOW_TRACKING_URI. `modelyard report OUT --mlflow "
                 f"{self._experiment}` logs what is there, once the server answers.",
+                code="store-failed",
             ) from error
 
 
@@ -211,7 +215,7 @@ def tracker(experiment: str | None, register: str | None) -> MlflowTracker | Non
     if experiment is not None:
         return MlflowTracker(experiment, register)
     if register is not None:
-        raise UsageError("--mlflow-register needs --mlflow EXPERIMENT")
+        raise UsageError("--mlflow-register needs --mlflow EXPERIMENT", code="option-missing")
     return None
 
 

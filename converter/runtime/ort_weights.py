@@ -106,10 +106,14 @@ def outline_of(model: Path) -> onnx.ModelProto:
         outline = read_outline(model)
         same = is_read_so(model, outline)
     except DecodeError as error:
-        raise ModelError(f"{model.name} can't be read: {one_line(error)}") from error
+        raise ModelError(
+            f"{model.name} can't be read: {one_line(error)}", code="model-damaged"
+        ) from error
     give_back()
     if not same:
-        raise ModelError(f"{model.name} isn't read as it was written")
+        raise ModelError(
+            f"{model.name} was read back differently than it was written", code="model-damaged"
+        )
     return outline
 
 
@@ -135,5 +139,9 @@ def _weights_folder(model: onnx_ir.Model) -> str | None:
         if isinstance(value.const_value, onnx_ir.ExternalTensor)
     }
     if len(folders) > 1:
-        raise ModelError("the model's weights lie in several folders", details=sorted(folders))
+        raise ModelError(
+            "the model's weights are in several folders",
+            code="model-too-large",
+            details=sorted(folders),
+        )
     return folders.pop() if folders else None

@@ -36,6 +36,7 @@ def require_free(host: str, ports: Mapping[str, int], hint: str) -> None:
             raise UsageError(
                 f"{host}:{number} ({name}) can't be listened on: {_why(error, host, number)}",
                 hint=hint,
+                code="port-in-use",
             ) from error
 
 
@@ -47,7 +48,9 @@ def free(host: str, count: int) -> int:
             for number in range(first, first + count):
                 held.enter_context(bound(host, number))
             return first
-    raise UsageError(f"{count} free ports in a row can't be listened on at {host}")
+    raise UsageError(
+        f"{count} free ports in a row can't be listened on at {host}", code="port-in-use"
+    )
 
 
 def bound(host: str, port: int) -> socket.socket:

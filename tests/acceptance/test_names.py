@@ -178,7 +178,8 @@ PRINTS = {
     "emitters/mindspore/child/usage.py": "JSON, which is ASCII, for its parent",
     "emitters/packaging/script/on_mindspore.py": "JSON for its child",
     "emitters/serving/web/page/serve.py": "its address, which the user gave",
-    "zoo/page.py": "rows of a page of ours", "converter/text/screen.py": "the classes themselves",
+    "zoo/page.py": "rows of a page of ours", "zoo/recipe_page.py": "a page of ours",
+    "converter/text/screen.py": "the classes themselves",
 }  # fmt: skip
 """Modules that may go around what makes names printable, and what they print."""
 

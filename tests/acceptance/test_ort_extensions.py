@@ -193,7 +193,7 @@ def test_a_damaged_head_ends_the_process_and_load_refuses_it(pixels: Path, tmp_p
     small = Image.new("RGB", (9, 9))
     with modelyard.load(pixels.parents[2]) as net:
         for refused, words in (
-            (data, "truncated"),
+            (data, "Truncated"),
             (encoded(small, "BMP"), "is BMP"),
             (encoded(small, "JPEG", exif=exif), "rotated"),
         ):

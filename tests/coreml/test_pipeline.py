@@ -346,7 +346,7 @@ def test_what_one_gives_and_the_next_can_t_take(tmp_path: Path) -> None:
         return made
 
     for shape, image, why in (
-        ((3, 4, 4), False, "is given 1x3x2x2"),
+        ((3, 4, 4), False, "gets 1x3x2x2"),
         ((3, 2, 2), True, "an image"),
     ):
         first, second = copies("x", (3, 2, 2), "y"), copies("y", shape, "z")

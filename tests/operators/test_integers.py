@@ -9,7 +9,7 @@ from tests.operators.cases import Array, Case, Differs, Emits, Fails, Only, Refu
 from tests.operators.running import TARGETS, check
 
 LARGE = 2**63 - 1
-WIDE = Fails("don't fit into 32 bits")
+WIDE = Fails("of more than 32 bits")
 PAIRS = np.asarray(list(product((-7, -6, -1, 0, 1, 6, 7), (-7, -3, -2, -1, 1, 2, 3))))
 INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
 BITWISE = ("BitwiseAnd (a, b)", "BitwiseOr (a, b)", "BitwiseXor (a, b)")

@@ -65,7 +65,7 @@ CASES: list[Case] = [
             ],
         ),
         feeds={"x": np.asarray([[1, 9, 9, 2, 1], [7, 0, 3, 7, 0]]) + 2**40},
-        coreml=Fails("don't fit into 32 bits")),
+        coreml=Fails("of more than 32 bits")),
     *(
         Case(f"TopK, axis {axis}, largest {largest}",
             f"""g (float[n, 5, 4] x) => (v, i) <int64[1] k = {{2}}> {{
@@ -106,7 +106,7 @@ CASES: list[Case] = [
         sizes={"n": 2}, coreml=Only("topk")),
     Case("TopK of the least int64",
         "g (int64[4] x) => (v, i) <int64[1] k = {3}> { v, i = TopK <axis = 0, largest = 1> (x, k) }",
-        feeds={"x": [-(2**63), 3, 2**40, -5]}, coreml=Fails("don't fit into 32 bits")),
+        feeds={"x": [-(2**63), 3, 2**40, -5]}, coreml=Fails("of more than 32 bits")),
 ]
 # fmt: on
 

@@ -154,7 +154,7 @@ CASES: list[Case] = [
             f"""g ({dtype}[1, 2, 3, 4] x) => (y) <float[4] scales = {{1, 1, 2, 2}}> {{
                 y = Resize <mode = "linear"> (x, "", scales)
             }}""",
-            tflite=Refused(dtype), coreml=Refused("blends"))
+            tflite=Refused(dtype), coreml=Refused("interpolates"))
         for dtype in ("int32", "uint8")
     ),
     # free sizes

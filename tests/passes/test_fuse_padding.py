@@ -59,7 +59,7 @@ NEAR = [
     (f"r = Clip(a, low, one) q = Pad(r, p, zero) b = {MAX}>(q)", "may be the largest"),
     (f"r = Relu(a) q = Pad(r, wide, zero) b = {MAX}>(q)", "nothing but padding"),
     (f"r = Relu(a) q = Pad(r, p, zero) b = {MAX}, dilations = [2,2]>(q)", "dilated"),
-    (f"q = Pad(a, p, low) b, i = {MAX}>(q)", "the places"),
+    (f"q = Pad(a, p, low) b, i = {MAX}>(q)", "its indices count"),
     ("q = Pad(a, p, one) b = Pad(q, p, zero)", "one pads with 1"),
 ]
 

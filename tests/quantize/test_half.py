@@ -231,7 +231,7 @@ def test_what_is_linear_before_a_logarithm_stays() -> None:
     for measured in (feeds, None):
         made = lowered(given, measured)
         assert len(made.lowered) == 1
-        assert "logarithm" in reasons(made)["Log"]
+        assert reasons(made)["Log"].startswith(("Log of values down", "a logarithm is taken"))
         assert_close(given, made, {"x": np.zeros((1, 64), np.float32)})
         assert_close(given, made, {"x": feeds["x"] * np.float32(1e-4)})
 
@@ -260,7 +260,7 @@ def test_kept_by_name_and_merged_between() -> None:
     made = lowered(given, None, keep={names[1], names[3]})
     assert {kept.node: kept.reason.split(":")[0] for kept in made.kept} == {
         names[1]: "it was asked to",
-        names[2]: "it is between nodes in float32",
+        names[2]: "it is between nodes in float32, so casts would cost more than it saves",
         names[3]: "it was asked to",
     }
     assert ops(made.model)["Cast"] == 2

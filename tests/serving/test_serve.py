@@ -76,7 +76,7 @@ def test_a_package_brings_what_is_sent_and_expected(
     np.save(file, -np.load(file))
     assert "cosine" in command("check", package, "--server", url, code=4).err
     file.unlink()
-    assert "as it was written" in command("check", package, "--server", url, code=3).err
+    assert "since it was written" in command("check", package, "--server", url, code=3).err
 
 
 @pytest.mark.parametrize("asking", ["check", "bench"])
@@ -446,7 +446,7 @@ def test_what_can_be_refused_before_anything_is_fetched(
     assert f"(process {os.getpid()}) listens there" in said.err and "--port 0" in said.err
     line = ("serve", made / "out", "--port", "0")
     said = command(*line, "--offline", "--yes", code=5)
-    assert "--offline fetches nothing" in said.err and "95 MB" in said.err
+    assert "--offline forbids a download" in said.err and "95 MB" in said.err
     said = command(*line, code=5)  # nobody there to ask
     assert "--yes" in said.err and not (tmp_path / "empty" / "servers").exists()
 

@@ -206,7 +206,7 @@ def test_where_the_server_prepares_files_each_stage_is_turned(made: Path, tmp_pa
     command("convert", made / "cnn.onnx", *line.split(), cwd=tmp_path, code=0)
     server, package = find_package(str(tmp_path / "out"))
     files = [path.read_bytes() for path in sorted((tmp_path / "photos").iterdir())]
-    load = trials.Load([2], 0.4, 0, True, lambda download: True, files)
+    load = trials.Load([2], 0.4, 0, False, lambda download: True, files)
     values = {"instances": 2, "preferred batch": 2, "queue delay us": 0, "threads": 1,
               "stage workers": 2, "stage threads": 3}  # fmt: skip
     assert {knob.name: knob.of_files for knob in server.knobs(package)} == {
@@ -229,7 +229,7 @@ def test_a_trial_that_answers_wrong_fails(out: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(out / "serving" / "triton", tmp_path / "triton")
     small_cnn(folder / "cnn_int8" / "1" / "model.onnx", channels=4)
     server = plugins.load("servers", "triton")
-    load = trials.Load([1], 0.4, 0, True, lambda download: True)
+    load = trials.Load([1], 0.4, 0, False, lambda download: True)
     packages = [folder / "cnn_fp32", folder / "cnn_int8"]
     with trials.Bench(server, packages, load, None) as bench:
         values = {"package": "cnn_int8", "instances": 1, "preferred batch": "off",

@@ -34,7 +34,7 @@ def test_what_is_no_engine_or_a_part_of_one(tmp_path: Path) -> None:
     file = tmp_path / "x"
     file.write_bytes(b"PK\x03\x04")
     assert target_of(file) == ""
-    with pytest.raises(ModelError, match="no engine"):
+    with pytest.raises(ModelError, match="isn't an engine"):
         read_header(file)
     for cut in (8, 40):
         file.write_bytes(plan(b"vtrt", (1, 7, 1, 116))[:cut])
@@ -45,7 +45,9 @@ def test_what_is_no_engine_or_a_part_of_one(tmp_path: Path) -> None:
 def test_one_of_another_version(tmp_path: Path) -> None:
     file = tmp_path / "model.plan"
     file.write_bytes(plan(b"vtrt", (1, 6, 0, 40)))
-    with pytest.raises(ModelError, match=r"model.plan was built by tensorrt-rtx 1.6.0.40; 1.7.1"):
+    with pytest.raises(
+        ModelError, match=r"model.plan was built by tensorrt-rtx 1.6.0.40, but 1.7.1"
+    ):
         require_version(read_header(file), "1.7.1.116", file.name)
     file.write_bytes(plan(b"vtrt", (1, 7, 1, 100)))
     require_version(read_header(file), "1.7.1.116", file.name)
