@@ -59,7 +59,8 @@ def find_package(path: str) -> tuple[Server, Path]:
         raise UsageError(
             f"{path} holds no package of a server",
             code="not-an-artifact",
-            hint=f"Servers: {names}.",
+            hint="Convert the model with --serve SERVER, and serve that output. "
+            f"Servers that run here: {names}.",
         )
     if len(found) > 1 and (server := served_together(path, found)):
         return server, found[0][1].parent

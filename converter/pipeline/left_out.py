@@ -216,8 +216,8 @@ def _closer(outcomes: Sequence[Outcome], failed: Sequence[ArtifactReport]) -> st
             "shows each layer's cost), choose another precision, or lower the limit."
         )
     stored = all(stores_weights(item.precision) for item in failed)
-    more = "get more bits" if stored else "stay in float32"
-    return f" With --min-cosine, as many layers as it takes {more}."
+    more = "gives more bits to as many layers" if stored else "keeps as many layers in float32"
+    return f" With --min-cosine X, Modelyard {more} as X needs."
 
 
 def _gate_error(item: ArtifactReport) -> GateError:

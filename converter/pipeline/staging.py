@@ -214,7 +214,7 @@ class Staging:
         why = self._not_replaceable()
         if not self._overwrite:
             raise UsageError(
-                f"the output folder {self.out} isn't empty: {why or 'it holds an output of ours'}",
+                f"the output folder {self.out} isn't empty: {why or 'it holds an earlier output'}",
                 code="output-in-the-way",
                 hint="Choose another --out; --overwrite replaces only what modelyard made."
                 if why

@@ -50,7 +50,7 @@ def scatter(rows: Sequence[Row], front: Collection[str], ship: str) -> Markup | 
     targets = list(dict.fromkeys(row.target for _, row, _, _ in places))
     precisions = list(dict.fromkeys(row.precision for _, row, _, _ in places))
     most = max((row.bytes or 0 for _, row, _, _ in places), default=0) or 1
-    parts = [y_grid(y, x), _numbers(x, timed), _captions(accuracy, timed)]
+    parts = [y_grid(y, x, _most(accuracy)), _numbers(x, timed), _captions(accuracy, timed)]
     parts.append(_line([(x.at(across), y.at(max(up, _floor(accuracy))))
                         for _, row, across, up in places if row.usable]))  # fmt: skip
     names = list[Markup]()
@@ -69,6 +69,11 @@ def scatter(rows: Sequence[Row], front: Collection[str], ship: str) -> Markup | 
 
 def _floor(accuracy: Accuracy) -> float:
     return -math.inf if accuracy.metric else _EXACT
+
+
+def _most(accuracy: Accuracy) -> float:
+    """What no value exceeds: a share's 100, though its axis leaves room for the marks."""
+    return 100 if accuracy.unit == "%" and accuracy.higher_is_better else math.inf
 
 
 def _across(values: Sequence[float]) -> Axis:

@@ -438,11 +438,13 @@ def x_grid(
     return Markup("").join(parts)
 
 
-def y_grid(y: Axis, x: Axis) -> Markup:
-    """Horizontal lines at the ticks of ``y``, their numbers beside them."""
+def y_grid(y: Axis, x: Axis, most: float = math.inf) -> Markup:
+    """Horizontal lines at the ticks of ``y`` up to ``most``, their numbers beside them."""
     line = Markup('<line class="grid" x1="{}" x2="{}" y1="{at}" y2="{at}"/>')
     parts = []
     for tick in y.ticks():
+        if tick > most:
+            continue
         at = y.at(tick)
         label = "exact" if 0 < tick <= _EXACT * 1.01 else f"{tick:.0e}".replace("e-0", "e-")
         label = f"{tick:g}" if tick >= 0.01 or not tick else label

@@ -22,6 +22,10 @@ FOLDER = "folder"
 """The value of ``--labels`` for a folder with one folder a class."""
 
 _NUMBER = re.compile(r"\d+")
+_FORMS = {
+    "filename": "It takes the last number in a file's name: photo_03_7.png has the label 7.",
+    FOLDER: "It takes the folder that a file lies in: pictures/cat/1.png has the label cat.",
+}
 _HEADERS = {"file", "filename", "image", "name", "path"}
 
 
@@ -119,6 +123,7 @@ def labels_of_files(
             f"--labels {Path(labels).name}: {len(missing)} of {len(names)} files have no label",
             code="labels",
             details=[*missing[:10], *(["..."] if len(missing) > 10 else [])],
+            hint=_FORMS.get(str(labels), ""),
         )
     check_labels(found.values(), label_names)
     return [found[name] for name in names]

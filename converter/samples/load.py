@@ -27,22 +27,12 @@ _FUNCTION = re.compile(r"(.+\.py):([A-Za-z_]\w*)")
 
 
 def require_there(request: Request) -> None:
-    """Raises UsageError where ``--samples`` names nothing that is there, or files whose names are
-    to say their labels and don't; none of them is read."""
-    source = request.samples
-    if source is None:
+    """Raises UsageError where ``--samples`` or ``--calibration-samples`` names nothing that is
+    there, or ``--samples`` files whose names are to say their labels and don't; none is read."""
+    _path("--calibration-samples", request.calibration_samples)
+    path = _path("--samples", request.samples)
+    if path is None:
         return
-    if source.startswith("random:"):
-        _count(source)
-        return
-    match = _FUNCTION.fullmatch(source)
-    path = Path(match[1] if match else source)
-    if not path.exists():
-        raise UsageError(
-            f"--samples {source}: there is no such file or folder",
-            code="file-not-found",
-            hint="Samples are a file or folder, FILE.py:FUNCTION, or random:N.",
-        )
     if path.is_dir():
         if own := _own(path, request):
             _require_labels([], own, request)
@@ -51,6 +41,24 @@ def require_there(request: Request) -> None:
         _require_labels(arrays, images or sounds, request)
     elif path.suffix.lower() in SUFFIXES | SOUNDS:
         _require_labels([], [SampleFile(path, path.name)], request)
+
+
+def _path(option: str, source: str | None) -> Path | None:
+    """The file or folder that an option of samples names; None where it names none."""
+    if source is None:
+        return None
+    if source.startswith("random:"):
+        _count(source)
+        return None
+    match = _FUNCTION.fullmatch(source)
+    path = Path(match[1] if match else source)
+    if not path.exists():
+        raise UsageError(
+            f"{option} {source}: there is no such file or folder",
+            code="file-not-found",
+            hint="Samples are a file or folder, FILE.py:FUNCTION, or random:N.",
+        )
+    return path
 
 
 def _require_labels(

@@ -16,8 +16,8 @@ FILE = "bytes of a file"
 """How what an input means begins that takes a file's."""
 
 _SATURATES = (
-    "x86 CPUs without VNNI add its products of 8 bits in 16, which saturates{}: convert with "
-    "--reduce-range for them"
+    "for x86 CPUs without VNNI{}, convert with --reduce-range: there, its sums of 8-bit products "
+    "can saturate"
 )
 
 
@@ -60,4 +60,4 @@ def assumed(model: Model) -> list[str]:
 
     if not holds_wide_products(model.graph):
         return []
-    return [_SATURATES.format(", and this one is such" if saturates() else "")]
+    return [_SATURATES.format(" (such as this one)" if saturates() else "")]

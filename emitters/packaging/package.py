@@ -207,6 +207,7 @@ class Package:
             first = facts["samples"][0] if facts["samples"] else None
             asks = [f"curl --fail {self.runs.url}{self.runs.ready}"]
             asks += [curl(self.runs, facts["inputs"], first)]
+            asks += ["pip install requests"]
             asks += [f"python {name}" + ' "A TEXT"' * bool(texts) for name, _ in clients]
             tested = "It asks the server above; `--url URL` asks another."
             if starts:

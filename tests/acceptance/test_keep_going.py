@@ -83,7 +83,7 @@ def test_without_it_nothing_but_the_report_is_left(project: Path) -> None:
 def test_what_is_advised_was_not_given_already(project: Path) -> None:
     limit = ("--precision", "fp16", "--max-abs-error", "1e-9")
     said = convert(project, *limit, code=4)
-    assert "With --min-cosine, as many layers as it takes stay in float32" in said.err
+    assert "Modelyard keeps as many layers in float32 as X needs" in said.err
     said = convert(project, *limit, "--min-cosine", "0.9", "--overwrite", code=4)
     assert "--min-cosine" not in said.err and "--keep-float" in said.err
     late = ("--precision", "fp16", "--bench", "--bench-seconds", "0.05", "--max-latency", "1e-9")

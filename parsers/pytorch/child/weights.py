@@ -81,9 +81,8 @@ def _refused(path: Path, error: Exception) -> WorkerError:
         )
     return WorkerError(
         "untrusted",
-        f"{path} is a pickle that asks for {', '.join(names)}: reading it could run code "
-        "that the file brings. Modelyard ran nothing of it. Save only the state_dict (or "
-        ".safetensors), or trust the file explicitly if you know its origin.",
+        f"{path} is a pickle that holds more than weights, and can run code that the file "
+        "brings. Modelyard ran nothing of it. It asks for:",
         names,
     )
 
