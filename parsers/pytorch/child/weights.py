@@ -82,7 +82,7 @@ def _refused(path: Path, error: Exception) -> WorkerError:
     return WorkerError(
         "untrusted",
         f"{path} is a pickle that holds more than weights, and can run code that the file "
-        "brings. Modelyard ran nothing of it. It asks for:",
+        "brings. Modelyard ran nothing of it. It asks for these names",
         names,
     )
 
