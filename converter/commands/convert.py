@@ -589,9 +589,10 @@ def prepare(
     if early:
         work.start(the_plan)
     from converter.pipeline.steps import ACTIONS
-    from converter.samples import require_there
+    from converter.samples import path_of, require_there
 
     require_there(work.request)
+    path_of("--calibration-samples", work.request.calibration_samples)
     versions = describe_versions()
     actions, kinds = dict(ACTIONS), {step.kind for step in the_plan.steps}
     if kinds - {*ACTIONS, "trace"}:  # each is imported where it is needed

@@ -27,10 +27,9 @@ _FUNCTION = re.compile(r"(.+\.py):([A-Za-z_]\w*)")
 
 
 def require_there(request: Request) -> None:
-    """Raises UsageError where ``--samples`` or ``--calibration-samples`` names nothing that is
-    there, or ``--samples`` files whose names are to say their labels and don't; none is read."""
-    _path("--calibration-samples", request.calibration_samples)
-    path = _path("--samples", request.samples)
+    """Raises UsageError where ``--samples`` names nothing that is there, or files whose names are
+    to say their labels and don't; none of them is read."""
+    path = path_of("--samples", request.samples)
     if path is None:
         return
     if path.is_dir():
@@ -43,8 +42,12 @@ def require_there(request: Request) -> None:
         _require_labels([], [SampleFile(path, path.name)], request)
 
 
-def _path(option: str, source: str | None) -> Path | None:
-    """The file or folder that an option of samples names; None where it names none."""
+def path_of(option: str, source: str | None) -> Path | None:
+    """The file or folder that an option of samples names; None where it names none.
+
+    Raises:
+        UsageError: It isn't there.
+    """
     if source is None:
         return None
     if source.startswith("random:"):

@@ -81,8 +81,8 @@ def _refused(path: Path, error: Exception) -> WorkerError:
         )
     return WorkerError(
         "untrusted",
-        f"{path} is a pickle that holds more than weights, and can run code that the file "
-        "brings. Modelyard ran nothing of it. It asks for:",
+        f"{path} is a pickle that asks for {names[0]}{' and others' * (len(names) > 1)}: "
+        "reading it could run code that the file brings. Modelyard ran nothing of it",
         names,
     )
 
