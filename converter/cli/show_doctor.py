@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from converter.cli.printing import echo_json
+from converter.commands.doctor import RUNTIMES
 from converter.plugins.extras import install_line
 from converter.text.screen import Console, Text
 
@@ -66,7 +67,10 @@ def _facts(findings: Findings) -> Table:
     shown = {name for item in findings.frameworks for name in item.packages}
     others = {name: text for name, text in findings.packages.items() if name not in shown}
     grid.add_row("packages", _listed({name: text for name, text in others.items() if text}))
-    grid.add_row("not there", Text(", ".join(name for name in others if not others[name]), "dim"))
+    lacks = {name for name in others if not others[name]}
+    if not lacks.issuperset(RUNTIMES):  # one of them is enough
+        lacks.difference_update(RUNTIMES)
+    grid.add_row("not there", Text(", ".join(sorted(lacks)), "dim"))
     for kind, found in findings.plugins.items():
         grid.add_row(kind, ", ".join(found))
     return grid

@@ -25,7 +25,7 @@ from converter.runtime.session import Progress
 from converter.runtime.versions import packages
 from converter.text.words import one_line
 
-_RUNTIMES = ("onnxruntime", "onnxruntime-gpu")
+RUNTIMES = ("onnxruntime", "onnxruntime-gpu")
 """Distributions of one module: only one of them may be there."""
 
 
@@ -108,8 +108,8 @@ def _broken_plugins(findings: Findings) -> list[str]:
 
 def _runtime_problems(packages: dict[str, str | None]) -> list[str]:
     """What is wrong with ONNX Runtime's distributions, and the lines that mend it."""
-    there = [name for name in _RUNTIMES if packages[name]]
-    wanted = next(needed.name for needed in requirements() if needed.name in _RUNTIMES)
+    there = [name for name in RUNTIMES if packages[name]]
+    wanted = next(needed.name for needed in requirements() if needed.name in RUNTIMES)
     if not there:
         return [f"ONNX Runtime isn't installed\n{pip_line([in_range(wanted)])}"]
     if len(there) == 1:
@@ -122,7 +122,7 @@ def _runtime_problems(packages: dict[str, str | None]) -> list[str]:
                     "onnxruntime and onnxruntime-gpu are both installed and share one folder, "
                     "so one has overwritten the other; these lines repair it"
                 ),
-                f"{shlex.quote(sys.executable)} -m pip uninstall -y {' '.join(_RUNTIMES)}",
+                f"{shlex.quote(sys.executable)} -m pip uninstall -y {' '.join(RUNTIMES)}",
                 pip_line(["--force-reinstall", "--no-deps", kept]),
             ]
         )
