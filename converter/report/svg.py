@@ -439,7 +439,13 @@ def x_grid(
 
 
 def y_grid(y: Axis, x: Axis, most: float = math.inf) -> Markup:
-    """Horizontal lines at the ticks of ``y`` up to ``most``, their numbers beside them."""
+    """Horizontal lines at ticks, their numbers beside them.
+
+    Args:
+        y: The axis whose ticks have lines.
+        x: The axis along which they run.
+        most: The largest tick that has a line.
+    """
     line = Markup('<line class="grid" x1="{}" x2="{}" y1="{at}" y2="{at}"/>')
     parts = []
     for tick in y.ticks():
