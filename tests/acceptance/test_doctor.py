@@ -41,4 +41,4 @@ def test_a_runtime_of_which_half_is_left(tmp_path: Path) -> None:
     assert f"{RUNTIME} is missing or damaged" in said.err
     assert f"--force-reinstall --no-deps '{RUNTIME}>=" in said.err
     found = modelyard("doctor", "--json", env=env, code=5)
-    assert "is damaged" in found.json["problems"][0]
+    assert "missing or damaged" in found.json["problems"][0]

@@ -145,7 +145,7 @@ def bad_pictures(good: bytes) -> dict[str, tuple[bytes, str, int, str]]:
     """Bodies that no model takes: with its content type, the status, and what is told."""
     jpeg = "image/jpeg"
     return {
-        "broken": (good[: len(good) // 2], jpeg, 400, "truncated"),
+        "broken": (good[: len(good) // 2], jpeg, 400, "cut short"),
         "no picture": (b"GIF, or so it says", jpeg, 400, "can't be read"),
         "empty": (b"", jpeg, 400, "empty"),
         "CMYK": (saved(Image.new("CMYK", (20, 20)), "JPEG"), jpeg, 400, "CMYK"),

@@ -91,7 +91,7 @@ def test_a_flow_on_its_server(live: Path, server: str) -> None:
             (cut, "image/png", 400, "can't be read"),
             (b"", "image/png", 400, "empty"),
             (page.read_bytes(), "audio/wav", 415, "audio/wav"),
-            (b'{"image": [[1.0]]}', "application/json", 400, "takes files"),
+            (b'{"image": [[1.0]]}', "application/json", 400, "takes unchanged files"),
         ):
             found, said = post(url, body, **{"Content-Type": kind})
             assert found == status and told in said, said
