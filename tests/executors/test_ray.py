@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +17,11 @@ import psutil
 import pytest
 import yaml
 
-import modelyard as modelyard_api
-from converter.errors import UsageError
-from tests.acceptance.cli import COMMAND, Said, command, images, modelyard, names, small_cnn, tree
+from tests.acceptance.cli import COMMAND, Said, images, modelyard, names, small_cnn, tree
+from tests.docs.running import ROOT
 from tests.executors.cluster import cluster, node
 
-pytest.importorskip("ray", reason="Ray isn't installed: pip install 'modelyard[ray]'")
+pytestmark = pytest.mark.skipif(find_spec("ray") is None, reason="Ray isn't installed")
 
 AXES = {"to": ["onnx", "tflite"], "precision": ["fp32", "int8"]}
 
@@ -224,31 +226,13 @@ def test_a_head_that_is_gone_is_told(folder: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_runs_on_a_gpu_asks_for_one(folder: Path, ray_cluster: Any) -> None:
-    """A node says that it has one; nothing here uses it."""
-    from converter.commands.convert import planned_part
-    from converter.commands.executor import Task
-    from converter.executors.ray.cluster import connected
-    from converter.executors.ray.shares import shares_of
-
-    def task(**options: Any) -> Task:
-        fields = {"source": str(folder / "cnn.onnx"), **options}
-        return Task("-".join(map(str, options.values())), fields, planned_part("", fields))
-
-    tasks = [task(to=["onnx"], bench=True), task(to=["tensorrt"], bench=False)]
-    shared, onnx, tensorrt = shares_of(tasks)
-    assert shared.cells == {task.name for task in tasks} and not shared.measures
-    with connected(ray_cluster.address) as found:
-        asked = [found.resources(share, 1 << 50) for share in (shared, onnx, tensorrt)]
-    assert [item["num_gpus"] for item in asked] == [0, 0, 1]
-    assert [item["num_cpus"] for item in asked] == [2, 2, 2]
-    assert all(0 < item["memory"] < 1 << 50 for item in asked)
-
-
-def test_live_models_are_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(folder)
-    with pytest.raises(UsageError, match="can't take a live dict"):
-        modelyard_api.sweep("r.yaml", axes={"source": [{}]}, executor="ray", cache="store")
+@pytest.mark.parametrize("name", ["asks_for_a_gpu", "refuses_live_models"])
+def test_in_a_process(folder: Path, ray_cluster: Any, name: str) -> None:
+    """Ray's threads stay in a process of their own: tests of this one's worker fork."""
+    argv = [sys.executable, "-m", "tests.executors.connected", name, ray_cluster.address]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(argv, cwd=folder, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("args, code, says", [
@@ -261,5 +245,5 @@ def test_live_models_are_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_what_cant_be_carried_out_is_refused(
     folder: Path, args: list[str], code: int, says: str
 ) -> None:
-    done = command("sweep", "r.yaml", *args, "--out", "out", cwd=folder, code=code)
+    done = modelyard("sweep", "r.yaml", *args, "--out", "out", cwd=folder).ended(code)
     assert says in done.err and not (folder / "out" / "report.html").exists()
