@@ -19,7 +19,7 @@ import yaml
 
 from tests.acceptance.cli import COMMAND, Said, images, modelyard, names, small_cnn, tree
 from tests.docs.running import ROOT
-from tests.executors.cluster import cluster, node
+from tests.executors.cluster import Cluster, cluster, node
 
 pytestmark = pytest.mark.skipif(find_spec("ray") is None, reason="Ray isn't installed")
 
@@ -47,10 +47,14 @@ class Net(torch.nn.Module):
 
 
 @pytest.fixture(scope="module")
-def ray_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    caches = tmp_path_factory.mktemp("nodes")
+def caches(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The nodes' caches."""
+    return tmp_path_factory.mktemp("nodes")
+
+
+@pytest.fixture(scope="module")
+def ray_cluster(caches: Path) -> Iterator[Cluster]:
     with cluster(node(caches / "a"), node(caches / "b", num_gpus=1)) as made:
-        made.caches = caches
         yield made
 
 
@@ -67,7 +71,7 @@ def recipe(folder: Path, **changes: Any) -> None:
     (folder / "r.yaml").write_text(yaml.safe_dump(options, sort_keys=False))
 
 
-def on(made: Any, out: str = "out") -> list[str]:
+def on(made: Cluster, out: str = "out") -> list[str]:
     """The arguments of a sweep on a cluster."""
     return ["r.yaml", "--executor", f"ray:{made.address}", "--cache", "store", "--out", out]
 
@@ -128,7 +132,7 @@ def artifacts(folder: Path) -> dict[str, bytes]:
 
 @pytest.mark.slow
 def test_artifacts_are_those_of_this_machine_and_shared_steps_run_once(
-    folder: Path, ray_cluster: Any
+    folder: Path, ray_cluster: Cluster, caches: Path
 ) -> None:
     swept(folder, "r.yaml", "--out", "local")
     done = swept(folder, *on(ray_cluster))
@@ -139,12 +143,12 @@ def test_artifacts_are_those_of_this_machine_and_shared_steps_run_once(
         timings = json.loads((folder / "out" / name / "report.json").read_text())["timings"]
         done_here = {item["step"] for item in timings if not item["cached"]}
         assert not done_here & {"reference", "simplify", "calibrate", "trace:simplify"}
-    assert all((ray_cluster.caches / name / "steps").is_dir() for name in "ab")
+    assert all((caches / name / "steps").is_dir() for name in "ab")
     assert "4 of 4 are there" in swept(folder, *on(ray_cluster)).err
 
 
 @pytest.mark.slow
-def test_errors_come_home_in_the_same_words(folder: Path, ray_cluster: Any) -> None:
+def test_errors_come_home_in_the_same_words(folder: Path, ray_cluster: Cluster) -> None:
     recipe(folder, min_cosine=1.0, max_drop=None, sweep={
         "precision": ["fp32", "int8-dynamic"], "outputs": [["scores"], ["nothing"]],
     })  # fmt: skip
@@ -160,7 +164,7 @@ def test_errors_come_home_in_the_same_words(folder: Path, ray_cluster: Any) -> N
 
 @pytest.mark.slow
 def test_a_killed_worker_leaves_no_process_and_is_tried_again(
-    folder: Path, ray_cluster: Any
+    folder: Path, ray_cluster: Cluster
 ) -> None:
     begun = slow_code(folder, often=1)
     run = begin(folder, *on(ray_cluster))
@@ -174,7 +178,7 @@ def test_a_killed_worker_leaves_no_process_and_is_tried_again(
 
 
 @pytest.mark.slow
-def test_a_worker_that_dies_three_times_fails_its_cell(folder: Path, ray_cluster: Any) -> None:
+def test_a_worker_that_dies_three_times_fails_its_cell(folder: Path, ray_cluster: Cluster) -> None:
     begun = slow_code(folder, often=9)
     run = begin(folder, *on(ray_cluster))
     for count in (1, 2, 3):
@@ -188,7 +192,7 @@ def test_a_worker_that_dies_three_times_fails_its_cell(folder: Path, ray_cluster
 
 
 @pytest.mark.slow
-def test_two_sweeps_share_a_cluster(folder: Path, ray_cluster: Any) -> None:
+def test_two_sweeps_share_a_cluster(folder: Path, ray_cluster: Cluster) -> None:
     recipe(folder, sweep={"to": ["onnx"], "precision": ["fp32", "int8"]})
     runs = [begin(folder, *on(ray_cluster, name)) for name in ("one", "two")]
     for run in runs:
@@ -199,7 +203,7 @@ def test_two_sweeps_share_a_cluster(folder: Path, ray_cluster: Any) -> None:
 
 
 @pytest.mark.slow
-def test_ctrl_c_ends_what_runs_on_the_cluster(folder: Path, ray_cluster: Any) -> None:
+def test_ctrl_c_ends_what_runs_on_the_cluster(folder: Path, ray_cluster: Cluster) -> None:
     begun = slow_code(folder, often=9)
     run = begin(folder, *on(ray_cluster))
     until(lambda: bool(names(begun)))
@@ -217,7 +221,7 @@ def test_a_head_that_is_gone_is_told(folder: Path, tmp_path: Path) -> None:
         address = made.address
         run = begin(folder, *on(made))
         until(lambda: bool(names(begun)))
-        made.head_node.kill_all_processes(check_alive=False, allow_graceful=False)
+        made.kill_head()
         _, err = run.communicate(timeout=60)
         assert run.returncode == 6, err
         assert f"the head of the Ray cluster at {address} is gone" in err
@@ -227,7 +231,7 @@ def test_a_head_that_is_gone_is_told(folder: Path, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["asks_for_a_gpu", "refuses_live_models"])
-def test_in_a_process(folder: Path, ray_cluster: Any, name: str) -> None:
+def test_in_a_process(folder: Path, ray_cluster: Cluster, name: str) -> None:
     """Ray's threads stay in a process of their own: tests of this one's worker fork."""
     argv = [sys.executable, "-m", "tests.executors.connected", name, ray_cluster.address]
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
