@@ -361,7 +361,7 @@ def test_inspecting_has_a_time_limit(tmp_path: Path) -> None:
 
 def test_a_limit_that_is_no_size(tmp_path: Path) -> None:
     took = watched("doctor", cwd=tmp_path, limit="much")
-    assert took.code == 2 and "MODELYARD_MEMORY_LIMIT: 'much' is no size" in took.err
+    assert took.code == 2 and "MODELYARD_MEMORY_LIMIT: 'much' isn't a size" in took.err
 
 
 def test_sizes() -> None:
