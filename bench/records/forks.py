@@ -108,7 +108,7 @@ def _work_on(names: Sequence[str], work: Work, into: int, log: Path) -> None:
                 while line:
                     line = line[os.write(into, line) :]
         code = 0
-    except BaseException:
+    except BaseException:  # the fork ends below, and nobody else would write this down
         import traceback
 
         os.write(output, traceback.format_exc().encode())

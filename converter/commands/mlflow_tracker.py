@@ -139,8 +139,8 @@ class MlflowTracker:
             ).info.run_id
             try:
                 self._fill(id, row, folder)
-            except BaseException:
-                with suppress(Exception):  # it gave out, and may not hear this either
+            except BaseException:  # Ctrl-C too: no run may stay "running"
+                with suppress(Exception):  # the server gave out, and may not hear this either
                     self._client.set_terminated(id, "KILLED")
                 raise
             self._client.set_tag(id, _KEY, key)  # last: a run that was cut short has none

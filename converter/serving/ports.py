@@ -59,7 +59,7 @@ def bound(host: str, port: int) -> socket.socket:
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         made.bind((host, port))
-    except BaseException:
+    except (OSError, OverflowError):
         made.close()
         raise
     return made
