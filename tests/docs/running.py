@@ -45,9 +45,9 @@ _SIZE = re.compile(r"\s?(?:bytes|[kMG]i?B)\b")
 _TIMED = re.compile(r"p50 ms|per second|\bms\b")
 _LINE = re.compile("─{2,}|━{2,}")
 _SPEED = re.compile(
-    r" (?:(?:about )?(?:as fast|[\d.,]+x(?: faster| slower)?)|about(?: as)?|unsteady|too few runs)$"
+    r" (?:(?:about )?(?:as fast|[\d.,]+×(?: faster| slower)?)|about(?: as)?|unsteady|too few runs)$"
 )
-_SPEED_ON = re.compile(r"(?:as )?fast|(?:[\d.,]+x )?(?:faster|slower)")
+_SPEED_ON = re.compile(r"(?:as )?fast|(?:[\d.,]+× )?(?:faster|slower)")
 _PROGRESS = re.compile(r"^ *✓ \[\d+/\d+\] .*\n", re.MULTILINE)
 _CACHED = re.compile(r"^from the cache: .*\n?", re.MULTILINE)
 _EXPORT = re.compile(r"export (\w+)=(\S+)")

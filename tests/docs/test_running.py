@@ -16,6 +16,8 @@ SAME = [
     ("artifact  size  p50 ms\n\nx  4.1 MB  0.021", "artifact size p50 ms\n\nx 4.15 MB 0.021"),
     ("size p50 ms\nx 4.1 MB 0.021", "size p50 ms\nx 4.15 MB 7.3"),
     ("size p50 ms\nx 4.1 MB 108", "size p50 ms\nx 4.1 MB 89.0"),
+    ("x 4.1 MB 89.0 too few runs", "x 4.1 MB 89.0 about 1.6× faster"),
+    ("x 4.1 MB 89.0 1.6× faster\ny", "x 4.1 MB 89.0 about 2×\n slower\ny"),
     ("top1 85.00%", "top1 85.5%"),
     ("score 0.931", "score 0.934"),
     ("cosine 1 − 1.2e-14", "cosine 1 − 7.9e-14"),
