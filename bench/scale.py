@@ -213,6 +213,8 @@ def page(seen: Measured, asked: argparse.Namespace) -> str:
         f"| {words.size(round(model.outputs))} |"
         for model in seen.models
     )
+    missed = f"These missed a gate, which takes as long: {', '.join(seen.missed)}."
+    missed = missed if seen.missed else ""
     by = "The workers' cores" if full < 0.8 else "The store's bandwidth"
     return f"""# Many models on many machines
 
@@ -231,7 +233,7 @@ One sweep of {len(seen.models)} zoo models ({", ".join(AXES["to"])}; \
 {", ".join(AXES["precision"])}), with a cold cache, with all checks
 and latency runs, took {seen.wall:.0f} s. The simulation of this sweep on one worker gives \
 {here.wall:.0f} s ({here.wall / seen.wall - 1:+.0%}).
-The same sweep again, with all outputs there, took {seen.again:.1f} s.
+The same sweep again, with all outputs there, took {seen.again:.1f} s. {missed}
 
 | model | steps | seconds of all steps | longest chain, s | artifacts and reports |
 |---|---|---|---|---|

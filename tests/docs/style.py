@@ -30,7 +30,7 @@ _WORDS = re.compile(rf"\b({'|'.join(PRIVATE)})\b", re.IGNORECASE)
 
 GENERATED = {
     *("options", "performance", "precision", "zoo", "conformance", "arguments", "tests", "gpu"),
-    *("tensorrt", "cost"),
+    *("tensorrt", "cost", "scale"),
 }
 """Pages of docs/ that programs write, or that hold records."""
 
