@@ -373,6 +373,7 @@ def test_a_network_of_the_catalogue_s_labels_are_its_own_pipeline_s(tmp_path: Pa
     recipe = """
 source: zoo:efficientnet-lite0
 bench: false
+few_samples: true
 prepare: graph
 answer: {kind: classes, activation: softmax}
 """
