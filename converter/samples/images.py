@@ -155,7 +155,8 @@ class ImageSamples(Samples):
             return ()
         count, small = len(self._enlarged), min(self._enlarged.values(), key=lambda s: prod(s.size))
         width, height = (round(s * f) for s, f in zip(small.size, small.scale, strict=True))
-        size = f"{self.picture.height or height}x{self.picture.width or width}"
+        wanted = self._plan.picture
+        size = f"{wanted.height or height}x{wanted.width or width}"
         return (
             f"PICTURES ARE ENLARGED: {count} of {len(self.files)} to more than {ENLARGED:g} times "
             f"their height or width. The smallest is {small.size[1]}x{small.size[0]} pixels, and "
