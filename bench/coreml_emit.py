@@ -13,11 +13,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from converter.files.coreml import coremltools
 from converter.ir.model import Model
 from converter.options.request import Request
 from converter.precision.fp16.half import to_half
 from emitters.coreml import emitter
+from modelyard.containers.coreml import coremltools
 
 
 class Clock:

@@ -16,7 +16,7 @@ from typing import Any
 from bench.measure import Row, wall_seconds
 from bench.peers.networks import NETWORKS
 from bench.whole import COMPARED, ROOT, ours, theirs
-from converter.files.coreml import coremltools
+from modelyard.containers.coreml import coremltools
 
 SLOWER, MEDIAN = 1.03, 0.9
 """How many times a peer's latency ours may take, on each network and in the median of all."""

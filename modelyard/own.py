@@ -14,8 +14,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-NAMES = ("converter", "emitters", "parsers", "recipes", "zoo")
-"""The top-level packages of Modelyard, beside ``modelyard`` itself."""
+NAMES = ("converter", "emitters", "modelyard", "parsers", "recipes", "zoo")
+"""The top-level packages of Modelyard."""
 
 _ROOT = Path(__file__).resolve().parents[1]
 

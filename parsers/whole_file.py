@@ -23,7 +23,8 @@ def refuse_class_options(request: Request, name: str) -> None:
     Raises:
         UsageError: There is one.
     """
-    for option, value in (("--weights", request.weights), ("--arg", request.args)):
+    arguments = request.args or request.kwargs
+    for option, value in (("--weights", request.weights), ("--arg", arguments)):
         if value:
             raise UsageError(
                 f"{option} only works with a PyTorch class, and {name} holds a whole model",

@@ -38,8 +38,10 @@ def _named(images: bool = False, format: str = "onnx", **options: Any) -> list[s
     ({"labels": "filename"}, "--labels (no --samples)"),
     ({"external_data": True, "to": ["coreml"]},
      "--external-data (for onnx, tensorrt, tensorrt-rtx)"),
-    ({"state_as_inputs": False}, "--no-state (for coreml, huggingface, pytorch, tflite)"),
-    ({"submodule": "encoder"}, "--submodule (for pytorch)"),
+    ({"state_as_inputs": False}, "--no-state (for coreml, huggingface, mar, pytorch, tflite)"),
+    ({"submodule": "encoder"}, "--submodule (for mar, pytorch)"),
+    ({"weights_key": "ema"}, "--weights-key (for mar, pytorch)"),
+    ({"signature": "main"}, "--signature (for coreml, mar, tensorflow, tflite)"),
     ({"random_as_input": True, "format": "keras"}, "--random-as-input (for onnx)"),
     ({"weight_methods": ["none"], "precision": ["fp16"]},
      "--weight-methods (no precision with integer weights is asked for)"),
@@ -53,6 +55,7 @@ def test_an_option_without_effect_is_named_with_why(options: dict[str, Any], say
     {"state_as_inputs": False, "submodule": "a", "format": "pytorch"},
     {"state_as_inputs": False, "format": ""},
     {"random_as_input": True},
+    {"signature": "main", "state_as_inputs": False, "format": "mar"},
     {"image_mean": [1.0], "to": ["tflite"]},
     {"calibration": "minmax", "precision": ["int8"]},
     {"coreml_target": "iOS18", "to": ["onnx", "coreml"]},
@@ -112,3 +115,13 @@ def test_the_command_line_says_so(tmp_path: Path) -> None:
     for line in (("convert", "m.onnx"), ("check", "m.onnx", "--against", "m.onnx")):
         said = command(*line, "--metric", "recall", cwd=tmp_path).no_traceback()
         assert said.code == 2 and "there is no such metric" in said.err
+
+
+def test_an_option_of_other_sources_is_refused_or_told(tmp_path: Path) -> None:
+    small_cnn(tmp_path / "m.onnx")
+    for line in ("convert m.onnx", "inspect m.onnx", "check m.onnx --against m.onnx",
+                 "bench m.onnx"):  # fmt: skip
+        said = command(*line.split(), "--weights", "w.pth", cwd=tmp_path).no_traceback()
+        assert said.code == 2 and "--weights only works with a PyTorch class" in said.err, line
+    said = command("convert", "m.onnx", "--signature", "main", "--dry-run", cwd=tmp_path)
+    assert "WITHOUT EFFECT: --signature (for coreml, mar, tensorflow, tflite)" in said.out

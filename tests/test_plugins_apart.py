@@ -1,7 +1,9 @@
 """The core names no source, target or server: what is known of one stands in its own folder."""
 
+import ast
 import inspect
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import converter
@@ -27,8 +29,6 @@ NAMED = {
     "cli/convert.py": "examples for users, and suffixes of sources",
     "commands/doctor.py": "a provider of ONNX Runtime",
     "cli/sweep.py": "an example of a command line",
-    "files/coreml.py": "the container, which a reader and a writer share",
-    "files/tflite.py": "the container, which a reader and a writer share",
     "options/keywords.py": "generated: the options of ours that are installed",
     "options/sweep.py": "examples of command lines and recipes",
     "options/source_options.py": "texts of what sources share",
@@ -36,7 +36,6 @@ NAMED = {
     "pipeline/cache.py": "a provider of ONNX Runtime",
     "precision/calibrate/thresholds.py": "the title of a paper",
     "precision/weights/forms.py": "where a number comes from",
-    "report/html.py": "how a detail is spelled",
     "runtime/ort.py": "a provider of ONNX Runtime",
     "serving/export.py": "the options of a tool",
     "serving/rpc.py": "the package that has the protocol's messages",
@@ -58,11 +57,49 @@ def test_the_core_names_no_target_and_no_server() -> None:
     assert {name for name, path in files.items() if names.search(path.read_text())} == set(NAMED)
 
 
+_IR = "the IR as a file: what is written where no target is named"
+_PACKAGE = "the package that holds the IR"
+_PROVIDER = "a provider of ONNX Runtime"
+LITERALS = {
+    "api.py": {"onnx": _IR},
+    "cli/split.py": {"onnx": _IR},
+    "commands/split.py": {"onnx": _IR},
+    "options/target_options.py": {"onnx": _IR},
+    "options/values.py": {"tensorrt": _PROVIDER},
+    "passes/libraries/onnxslim.py": {"onnx": _PACKAGE},
+    "passes/opset/upgrade.py": {"onnx": _PACKAGE},
+    "pipeline/plan.py": {"onnx": _PACKAGE},
+    "runtime/ort.py": {"ort": "ONNX Runtime, which runs the IR", "tensorrt": _PROVIDER},
+    "runtime/versions.py": {"onnx": _PACKAGE},
+    "serving/containers.py": {"docker": "a program that runs servers"},
+}
+"""Texts and modules that are called as a plug-in is, and what for: never longer."""
+
+
+def test_no_text_and_no_module_is_called_as_a_plug_in_is() -> None:
+    kinds = ("parsers", "emitters", "servers", "deployments")
+    names = {name for kind in kinds for name in plugins.available(kind)}
+    names |= {name.replace("-", "_") for name in names}
+    found: dict[str, set[str]] = {}
+    for path in ROOT.rglob("*.py"):
+        called = {part.removesuffix(".py") for part in path.relative_to(ROOT).parts}
+        called |= set(_texts(ast.parse(path.read_text())))
+        if called & names:
+            found[path.relative_to(ROOT).as_posix()] = called & names
+    assert found == {path: set(named) for path, named in LITERALS.items()}
+
+
+def _texts(tree: ast.Module) -> Iterator[str]:
+    """The texts that a module has in its code."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+
+
 SOURCES_NAMED = {
     "api.py": 1,
     "cli/convert.py": 1,
     "cli/mmdownload.py": 2,
-    "files/coreml.py": 1,
     "options/source_options.py": 1,
     "passes/fuse/limits.py": 1,
     "passes/fuse/moments.py": 1,

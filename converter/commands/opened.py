@@ -118,9 +118,9 @@ def _reader(request: Request, alone: bool) -> tuple[Parser, Identity]:
     """What reads a source; one that is run ``alone`` needs no parser if an emitter opens it."""
     try:
         return find_parser(request)
-    except UsageError:
+    except UsageError as error:
         path = Path(request.source)
-        if not alone or not path.exists():
+        if not alone or not path.exists() or error.code == "option-not-applicable":
             raise
         _emitter_of(path)
         return _Unread(), _Unread().identify(request)

@@ -62,7 +62,7 @@ def code_digest() -> str:
     from converter import plugins  # only a run needs them, and every command imports this module
 
     root = Path(__file__).resolve().parents[2]
-    ours = (root / package for package in ("converter", "parsers", "emitters", "zoo"))
+    ours = (root / package for package in ("converter", "parsers", "emitters", "modelyard", "zoo"))
     digest = hashlib.sha256()
     for place in (*ours, *map(Path, plugins.places())):
         for file in sorted(place.rglob("*.py")) if place.is_dir() else [place]:

@@ -355,12 +355,13 @@ def _left_out() -> list[str]:
 
 
 def _skipped(outcome: Outcome) -> Iterator[str]:
-    """A line for samples that were left out."""
+    """Lines for samples that were left out, and for others that something is to be known of."""
     samples: Samples = outcome.run.result("samples")
     if samples.skipped:
         count = len(samples.skipped)
         named = "; ".join(samples.skipped[:5]) + ("; ..." if count > 5 else "")
         yield f"{count} SAMPLE{'S' * (count != 1)} LEFT OUT (--skip-bad): {named}"
+    yield from samples.notes
 
 
 def _hurried(outcome: Outcome) -> Iterator[str]:

@@ -144,8 +144,8 @@ def _unfused(found: Kernels | None) -> str:
 
 
 def _kernels(item: ArtifactReport, folder: Path) -> Kernels | None:
-    """What ONNX Runtime makes of an artifact in int8; None of others."""
-    other = item.target != "onnx" or item.precision != "int8"
+    """What ONNX Runtime makes of an ONNX file in int8; None of other artifacts."""
+    other = Path(item.path).suffix != ".onnx" or item.precision != "int8"
     if other or _providers(item.runtime) - {"CPU"}:
         return None
     with suppress(ModelError):  # the file was opened and checked before; a reason is a courtesy

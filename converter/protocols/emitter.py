@@ -94,6 +94,7 @@ class Emitter(ABC):
         refused: Why they are no sources.
         passes_left_out: Simplifying passes that take away what it keeps, by the option of its own
             that asks for that.
+        labels: What the report calls details whose names, as words, aren't spelled right.
     """
 
     name: str
@@ -115,6 +116,7 @@ class Emitter(ABC):
     marks: Marks = Marks()
     refused: Sequence[Foreign] = ()
     passes_left_out: Mapping[str, Sequence[str]] = MappingProxyType({})
+    labels: Mapping[str, str] = MappingProxyType({})
 
     def __init_subclass__(cls, spec: TargetSpec | None = None) -> None:
         if spec is not None:

@@ -44,6 +44,7 @@ class TargetSpec:
     marks: Marks = field(default_factory=Marks)
     refused: Sequence[Foreign] = ()
     passes_left_out: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

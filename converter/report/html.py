@@ -7,10 +7,12 @@ Every value is escaped (:mod:`converter.text.markup`): names come from files.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from jinja2 import Environment
 
+from converter import plugins
 from converter.check.gates import numbers, told
 from converter.preparation.answers import Meaning, Meant
 from converter.preparation.declared import Declaration
@@ -128,14 +130,20 @@ def _item(value: Any) -> str:
     return f"[{plain(value)}]" if isinstance(value, (list, tuple)) else plain(value)
 
 
-_LABELS = {"coreml_target": "Core ML target", "sha256": "sha256"}
+@cache
+def _labels() -> dict[str, str]:
+    """What details are called that say so."""
+    found = {"sha256": "sha256"}
+    for _, target in plugins.specs("emitters"):
+        found |= target.labels
+    return found
 
 
 def labelled(details: Mapping[str, Any]) -> list[tuple[str, Any]]:
     """Details with their names as words: ``Compute units`` of ``compute_units``."""
     words_of = {name: name.replace("_", " ") for name in details}
     return [
-        (_LABELS.get(name, text[:1].upper() + text[1:]), details[name])
+        (_labels().get(name, text[:1].upper() + text[1:]), details[name])
         for name, text in words_of.items()
     ]
 

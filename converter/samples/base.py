@@ -59,6 +59,7 @@ class Samples(ABC):
         kind: Of these, as :mod:`converter.preparation.stages` calls it.
         states: Inputs that go from sample to sample, and are as at the start in each of these.
         skipped: What was left out since it can't be read, and why (``--skip-bad``).
+        notes: What else their user should know of those that were read, a line each.
     """
 
     origin: str
@@ -71,6 +72,10 @@ class Samples(ABC):
     kind: str = "picture"
     states: Sequence[str] = ()
     skipped: list[str] = []  # noqa: RUF012 - who skips something has a list of its own
+
+    @property
+    def notes(self) -> Sequence[str]:
+        return ()
 
     @abstractmethod
     def __len__(self) -> int: ...

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,9 @@ from converter.samples.labels import FOLDER, classes_of, content_of, labels_of_f
 
 KEEP_BELOW = 64_000_000
 """Bytes of prepared images that are kept, so that iterating again doesn't decode again."""
+
+ENLARGED = 2.0
+"""Times its height or width from which on enlarging a picture is told: what is added is blur."""
 
 _CHANNELS = (1, 3, 4)
 
@@ -92,6 +96,7 @@ class ImageSamples(Samples):
         self.origin = origin
         self.files = [(file.path, file.name) for file in files]
         self._kept: dict[int, tuple[Array, Seen]] = {}
+        self._enlarged: dict[str, Seen] = {}
 
     def _readable(self, files: Sequence[SampleFile]) -> list[SampleFile]:
         """The images that can be prepared; notes the others."""
@@ -125,6 +130,9 @@ class ImageSamples(Samples):
         if index in self._kept:
             return self._kept[index]
         prepared = [self._plan.prepare(file) for file, _ in self._groups[index]]
+        for (file, _), (_, seen) in zip(self._groups[index], prepared, strict=True):
+            if max(seen.scale) > ENLARGED:
+                self._enlarged[file.name] = seen
         images, seen = [image for image, _ in prepared], prepared[0][1]
         shapes = {image.shape for image in images}
         if len(shapes) > 1:
@@ -139,6 +147,21 @@ class ImageSamples(Samples):
         if array.nbytes * (len(self._kept) + 1) <= KEEP_BELOW:
             self._kept[index] = array, seen
         return array, seen
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """A line where pictures are much smaller than the model's."""
+        if not self._enlarged:
+            return ()
+        count, small = len(self._enlarged), min(self._enlarged.values(), key=lambda s: prod(s.size))
+        width, height = (round(s * f) for s, f in zip(small.size, small.scale, strict=True))
+        wanted = self._plan.picture
+        size = f"{wanted.height or height}x{wanted.width or width}"
+        return (
+            f"PICTURES ARE ENLARGED: {count} of {len(self.files)} to more than {ENLARGED:g} times "
+            f"their height or width. The smallest is {small.size[1]}x{small.size[0]} pixels, and "
+            f"the model's input is {size}",
+        )
 
     @cached_property
     def digest(self) -> str:

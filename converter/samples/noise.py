@@ -3,7 +3,7 @@ whose state is an input: zeros, where samples have none."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -67,6 +67,11 @@ class NoisySamples(Samples):
     def meanings(self) -> dict[str, dict[str, Any]]:
         """What the samples tell of the other inputs."""
         return self._samples.meanings
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What is to be known of the samples of the other inputs."""
+        return self._samples.notes
 
     def _sizes(self, sample: Sample) -> dict[str, int]:
         """The sizes of the free dimensions in a sample."""

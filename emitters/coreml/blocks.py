@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from converter.files.coreml import coremltools
 from emitters.coreml.context import Context, Var
+from modelyard.containers.coreml import coremltools
 
 More = Callable[[list[Var]], Var]
 Step = Callable[[list[Var]], list[Var]]

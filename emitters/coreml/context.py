@@ -66,7 +66,7 @@ class Context:
     """
 
     def __init__(self, program: Program, outer: Mapping[onnx_ir.Value, Var] | None = None) -> None:
-        from converter.files.coreml import coremltools
+        from modelyard.containers.coreml import coremltools
 
         library = coremltools()
         self.program = program

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from converter.errors import ModelError, UsageError, from_os_error
-from converter.files.coreml import coremltools, find_parts
+from modelyard.containers.coreml import coremltools, find_parts
 
 Shape = tuple[int, ...]
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from converter import plugins
 from converter.analysis.products import products
 from converter.errors import Unsupported, UnsupportedError, from_os_error
-from converter.files.coreml import coremltools, is_package
 from converter.ir.contents import Contents
 from converter.ir.model import Model
 from converter.options.request import Request
@@ -28,6 +27,7 @@ from emitters.coreml.session import open_package, read_back
 from emitters.coreml.sizes import Range, coreml_shape
 from emitters.coreml.spec import SPECS
 from emitters.coreml.swift import snippet
+from modelyard.containers.coreml import coremltools, is_package
 
 if TYPE_CHECKING:
     from converter.check.shipping import Shipped

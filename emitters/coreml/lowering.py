@@ -12,7 +12,6 @@ import numpy as np
 import onnx_ir
 
 from converter.errors import Unsupported
-from converter.files.coreml import coremltools
 from converter.ir.definitions import define
 from converter.ir.edit import all_nodes
 from converter.ir.model import Model, dtype_from_name
@@ -35,6 +34,7 @@ from emitters.lowering.folding import fill_in, fold_constants, fold_rounds
 from emitters.lowering.impossible import take_possible
 from emitters.lowering.settled import settle_ranks
 from emitters.lowering.walking import lower_each, name_nodes
+from modelyard.containers.coreml import coremltools
 
 BUILDING = threading.RLock()
 """Held while coremltools builds or converts: it keeps its state in its modules."""

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from converter.errors import ModelError, UsageError
-from converter.files.coreml import coremltools
 from converter.ir.model import TensorSpec
 from converter.options.request import Request
 from converter.runtime.ort_gpu import timed
@@ -26,6 +25,7 @@ from emitters.coreml.metadata import UNITS as KEY
 from emitters.coreml.request import package
 from emitters.coreml.session import Array, Arrays, PackageSession
 from emitters.packaging.script import on_coreml
+from modelyard.containers.coreml import coremltools
 
 UNITS = {
     "all": "ALL",

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from converter.errors import MachineError
-from converter.files.coreml import coremltools
 from emitters.coreml.lowering import BUILDING, Lowered, target_of
 from emitters.coreml.passes import pipeline
+from modelyard.containers.coreml import coremltools
 
 _OURS = uuid.uuid5(uuid.NAMESPACE_DNS, "modelyard")
 _FOLDER = Path("Data") / "com.apple.CoreML"

@@ -32,7 +32,7 @@ from typing import Any
 
 import numpy as np
 
-from converter.files.coreml import coremltools
+from modelyard.containers.coreml import coremltools
 
 LEFT_OUT = frozenset(
     {"common::int_op_canonicalization", "common::dequantize_quantize_pair_elimination",

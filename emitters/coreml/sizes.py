@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from converter.errors import UsageError
-from converter.files.coreml import coremltools
 from converter.ir.model import BATCH, TensorSpec
 from converter.options.request import Request
 from converter.options.shape_ranges import (
@@ -26,6 +25,7 @@ from converter.options.shape_ranges import (
 from emitters.coreml.interface import Port
 from emitters.coreml.request import package
 from emitters.serving.request import serving
+from modelyard.containers.coreml import coremltools
 
 Range = tuple[int, int, int]
 """The smallest, usual and largest size of a free dimension."""

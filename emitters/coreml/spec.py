@@ -23,5 +23,6 @@ SPECS = {
         ),
         extra="coreml",
         packages=("coremltools",),
+        labels={"coreml_target": "Core ML target"},
     )
 }

@@ -18,12 +18,12 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
 from converter.errors import ModelyardError
-from converter.files.tflite import unpack
 from converter.ir.contents import DYNAMIC, Contents, Product
 from converter.ir.model import BATCH
 from converter.options.request import Request
 from emitters.tflite.float16_constants import SMALLEST
 from emitters.tflite.session import open_file
+from modelyard.containers.tflite import unpack
 
 Shape = tuple[int, ...]
 

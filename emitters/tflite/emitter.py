@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from converter.errors import InternalError, Unsupported, from_os_error
 from converter.files.digest import file_digest
-from converter.files.tflite import IDENTIFIER
 from converter.ir.contents import Contents
 from converter.ir.model import Model, dtype_from_name
 from converter.options.request import Request
@@ -29,6 +28,7 @@ from emitters.tflite.postponed import sizes_to_store
 from emitters.tflite.scheme import TFLITE
 from emitters.tflite.session import open_file
 from emitters.tflite.spec import SPECS
+from modelyard.containers.tflite import IDENTIFIER
 
 if TYPE_CHECKING:
     from converter.check.shipping import Shipped

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from converter import plugins
 from converter.errors import MachineError, ModelError
-from converter.files.tflite import unpack
 from converter.ir.model import TensorSpec
 from converter.options.request import Request
 from converter.runtime.interpreter import interpreter
 from converter.runtime.session import Timing
 from converter.runtime.worker import Worker, WorkerSession
 from emitters.tflite.delegates import left_by_xnnpack, told_of_all
+from modelyard.containers.tflite import unpack
 
 if TYPE_CHECKING:
     import numpy as np

@@ -19,7 +19,6 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
 from converter.errors import ModelError, from_os_error
-from converter.files.tflite import ALIGNMENT, IDENTIFIER, VERSION, AlignedBuilder
 from converter.ir.external import appearing
 from emitters.tflite import runtimes
 from emitters.tflite.build import TENSOR_TYPES
@@ -27,6 +26,7 @@ from emitters.tflite.graph import Array, Operator, Subgraph, Tensor, TfliteModel
 from emitters.tflite.options import code_of, options_table, second_table
 from emitters.tflite.runtimes import oldest_runtime
 from emitters.tflite.versions import version_of
+from modelyard.containers.tflite import ALIGNMENT, IDENTIFIER, VERSION, AlignedBuilder
 
 INSIDE = (1 << 31) - (128 << 20)
 """Bytes of weights from which they lie behind the flatbuffer: its offsets end at 2 GiB."""

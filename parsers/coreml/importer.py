@@ -8,8 +8,8 @@ from typing import Any
 import onnx_ir
 
 from converter.errors import ModelError, Unsupported, UnsupportedError
-from converter.files.coreml import WEIGHTS, Package
 from converter.ir.model import Model
+from modelyard.containers.coreml import WEIGHTS, Package
 from parsers.coreml.blob import Blob
 from parsers.coreml.imported import Imported, graph_of, output
 from parsers.coreml.inputs import named_inputs

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from converter.errors import ModelError, Unsupported, UnsupportedError, UsageError, from_os_error
-from converter.files.coreml import Package, coremltools, find_parts
+from modelyard.containers.coreml import Package, coremltools, find_parts
 
 PROGRAM = "mlProgram"
 NETWORKS = ("neuralNetwork", "neuralNetworkClassifier", "neuralNetworkRegressor")

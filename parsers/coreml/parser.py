@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from converter.errors import DependencyError, from_os_error
-from converter.files.coreml import is_package
 from converter.ir.listing import Listing
 from converter.options.request import Request
 from converter.plugins.extras import install_line
 from converter.protocols.parser import Identity
 from converter.runtime.frameworks import Framework
 from converter.runtime.session import Progress
+from modelyard.containers.coreml import is_package
 from parsers.coreml.spec import SPECS
 from parsers.whole_file import model_name, refuse_class_options
 

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from converter.errors import ModelError
-from converter.files.coreml import coremltools
 from converter.ir.model import Model
 from converter.runtime.ort_gpu import timed
 from converter.runtime.session import Timing
+from modelyard.containers.coreml import coremltools
 from parsers.coreml.description import images
 
 Array = np.ndarray[Any, Any]

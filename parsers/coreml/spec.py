@@ -7,7 +7,7 @@ from converter.protocols.spec import ParserSpec
 
 SPECS = {
     "coreml": ParserSpec(
-        options=("state_as_inputs",),
+        options=("state_as_inputs", "signature"),
         extra="coreml",
         marks=Marks(suffixes=(".mlmodel",), folder="an .mlpackage"),
     )

@@ -15,7 +15,7 @@ from converter.protocols.parser import Identity, Parser
 from converter.runtime.frameworks import Framework
 from converter.runtime.session import Progress
 from parsers.onnx.spec import SPECS
-from parsers.whole_file import model_name
+from parsers.whole_file import model_name, refuse_class_options
 
 if TYPE_CHECKING:
     from converter.runtime.frameworks import Framework
@@ -48,12 +48,13 @@ class OnnxParser:
         """Its name, and its files: the model's, and those of its weights.
 
         Raises:
-            UsageError: It isn't there or can't be read.
+            UsageError: It isn't there or can't be read, or an option goes with a class.
             ModelError: It isn't an ONNX file, or its weights can't be used.
         """
         from converter.ir.external import check_external_data, external_files, read_proto
 
         path = _existing(request.source)
+        refuse_class_options(request, path.name)
         proto = read_proto(path)
         folder = check_external_data(path, proto)
         files = {path.name: path}

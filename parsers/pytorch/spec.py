@@ -34,15 +34,18 @@ PYTORCH = Framework(
 MANIFEST = "MAR-INF/MANIFEST.json"
 """What makes a zip a model archive of TorchServe's."""
 
+_OPTIONS = ("state_as_inputs", "submodule", "weights_key")
+
 SPECS = {
     "mar": ParserSpec(
+        options=(*_OPTIONS, "signature"),
         marks=Marks(
             suffixes=(".mar",),
             archives=((rf"^{MANIFEST}$", "a model archive of TorchServe (.mar)"),),
         ),
     ),
     "pytorch": ParserSpec(
-        options=("state_as_inputs", "submodule"),
+        options=_OPTIONS,
         framework=PYTORCH,
         extra=PYTORCH.extra,
         marks=Marks(

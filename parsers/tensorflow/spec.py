@@ -21,6 +21,7 @@ TENSORFLOW = Framework(
 
 SPECS = {
     "tensorflow": ParserSpec(
+        options=("signature",),
         framework=TENSORFLOW,
         extra=TENSORFLOW.extra,
         marks=Marks(suffixes=(".pb", ".meta"), folder="a SavedModel (saved_model.pb)"),

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from converter.files.tflite import VERSION, unpack
 from converter.ir.listing import Listing
+from modelyard.containers.tflite import VERSION, unpack
 from parsers.tflite.model import Operator, Subgraph, Tensor, TfliteModel
 from parsers.tflite.names import find_entry
 from parsers.tflite.reader import structures, type_name

@@ -76,7 +76,7 @@ def metadata_of(source: Any, content: bytes, subgraph: int) -> Metadata:
     """The metadata of a file; empty where it has none.
 
     Args:
-        source: As :func:`converter.files.tflite.unpack` gives it.
+        source: As :func:`modelyard.containers.tflite.unpack` gives it.
         content: The file, of which an archive may be the end.
         subgraph: Which subgraph's.
     """

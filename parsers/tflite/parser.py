@@ -61,7 +61,7 @@ class TfliteParser:
             raise from_os_error(error, f"reading {path.name}") from error
         versions = _versions(request)
         if head[4:] != b"TFL3":
-            from converter.files.tflite import unpack
+            from modelyard.containers.tflite import unpack
 
             unpack(head, path.name)  # says what it isn't
         return Identity(model_name(path.stem), self.name, {path.name: path}, versions)

@@ -14,7 +14,7 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
 from converter.errors import ModelError, Unsupported, UnsupportedError
-from converter.files.tflite import unpack
+from modelyard.containers.tflite import unpack
 from parsers.tflite.checks import called, check
 from parsers.tflite.constants import DTYPES, LARGEST, PACKED, constant
 from parsers.tflite.model import Operator, Quantization, Signature, Subgraph, Tensor, TfliteModel
@@ -33,7 +33,7 @@ def structures(source: Any, name: str) -> TfliteModel:
     """A ``schema.ModelT`` as structures; constants are views of its buffers where they can be.
 
     Args:
-        source: As :func:`converter.files.tflite.unpack` gives it.
+        source: As :func:`modelyard.containers.tflite.unpack` gives it.
         name: The file's name, for messages.
 
     Raises:

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from converter.errors import ModelError, Unsupported, UnsupportedError, from_os_error
-from converter.files.tflite import pack, unpack
 from converter.ir.model import Model
 from converter.ir.states import StatePair, recorded
 from converter.options.request import Request
 from converter.runtime.interpreter import interpreter
 from converter.runtime.session import Progress
 from converter.runtime.worker import Worker, WorkerSession
+from modelyard.containers.tflite import pack, unpack
 from parsers.file_source import FileSource
 from parsers.onnx.interface import Interface
 from parsers.tflite import importer

@@ -15,7 +15,7 @@ LITERT = Framework(
 
 SPECS = {
     "tflite": ParserSpec(
-        options=("state_as_inputs",),
+        options=("state_as_inputs", "signature"),
         framework=LITERT,
         extra=LITERT.extra,
         marks=Marks(

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
-from tests.acceptance.cli import command, typed, written
+from tests.acceptance.cli import command, small_cnn, typed, written
 
 QUICK = "--no-simplify"
 
@@ -77,3 +78,17 @@ def test_files_without_a_label_are_refused_before_anything_is_read(
     if labels == "filename":
         command(*line, "--dry-run", cwd=tmp_path, code=0)
         assert "Nothing" in command(*line, "--no-bench", cwd=tmp_path, code=3).err
+
+
+def test_small_pictures_are_told_once(tmp_path: Path) -> None:
+    small_cnn(tmp_path / "net.onnx")
+    (tmp_path / "photos").mkdir()
+    for side in (5, 8, 40):
+        Image.new("RGB", (side, side), "red").save(tmp_path / f"photos/{side}.png")
+    line = ("convert", "net.onnx", "--samples", "photos", "--to", "onnx,tflite", "--no-bench")
+    said = command(*line, cwd=tmp_path, code=0)
+    note = (
+        "PICTURES ARE ENLARGED: 1 of 3 to more than 2 times their height or width. "
+        "The smallest is 5x5 pixels, and the model's input is 16x16"
+    )
+    assert " ".join(said.out.split()).count(note) == 1

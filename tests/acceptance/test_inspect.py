@@ -104,8 +104,8 @@ def test_a_file_that_cannot_be_read_as_a_graph_is_shown_all_the_same(tmp_path: P
 
 
 def test_layers_of_a_core_ml_network(tmp_path: Path) -> None:
-    from converter.files.coreml import coremltools
     from converter.options.request import Request
+    from modelyard.containers.coreml import coremltools
     from parsers.coreml.parser import CoremlParser
 
     tools = coremltools()

@@ -13,7 +13,7 @@ import yaml
 from PIL import Image
 
 import modelyard
-from converter.files.tflite import pack, unpack
+from modelyard.containers.tflite import pack, unpack
 from tests.acceptance.cli import typed, written
 from zoo import catalogue
 from zoo.entry import Entry

@@ -15,7 +15,7 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
-from converter.files.coreml import coremltools
+from modelyard.containers.coreml import coremltools
 from tests.acceptance.cli import Said, command, written
 
 LAYERS = {"conv0": (16, 3, 3, 3), "conv1": (24, 16, 3, 3), "conv2": (32, 24, 3, 3), "fc": (80, 32)}

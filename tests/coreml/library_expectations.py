@@ -30,8 +30,8 @@ import pytest
 import torch  # coremltools sees it: expected values of some are PyTorch's
 
 from converter.errors import UnsupportedError
-from converter.files.coreml import coremltools
 from converter.runtime.ort import OrtSession
+from modelyard.containers.coreml import coremltools
 from parsers.coreml.importer import read
 from tests.sweep import taken
 

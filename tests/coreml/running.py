@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from converter.files.coreml import coremltools
 from converter.ir.model import Model
 from converter.runtime.ort import OrtSession
+from modelyard.containers.coreml import coremltools
 from parsers.coreml.importer import read
 
 Array = np.ndarray[Any, Any]

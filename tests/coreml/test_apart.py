@@ -12,5 +12,5 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_they_share_only_what_knows_no_operation(folder: str, other: str) -> None:
     """The package's layout and coremltools' protobufs; errors, shapes and graphs as anywhere."""
     files = [path.read_text(encoding="utf-8") for path in (ROOT / folder / "coreml").rglob("*.py")]
-    assert any("converter.files.coreml" in text for text in files)
+    assert any("modelyard.containers.coreml" in text for text in files)
     assert not [t for t in files if re.search(rf"^\s*(from|import) {other}\b", t, re.MULTILINE)]

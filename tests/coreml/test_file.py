@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from converter.errors import ModelError, UnsupportedError, UsageError
-from converter.files.coreml import coremltools
+from modelyard.containers.coreml import coremltools
 from parsers.coreml.importer import read
 from parsers.coreml.parser import CoremlParser
 from tests.coreml.running import agrees, run, write

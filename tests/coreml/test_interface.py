@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from converter.files.coreml import coremltools
+from modelyard.containers.coreml import coremltools
 from parsers.coreml.importer import import_opened, read
 from parsers.coreml.opened import open_file
 from tests.coreml.running import agrees, run, write

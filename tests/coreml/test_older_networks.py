@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from converter.errors import ModelError, UnsupportedError
-from converter.files.coreml import coremltools
 from converter.ir.model import Model
 from converter.options.request import Request
+from modelyard.containers.coreml import coremltools
 from parsers.coreml.importer import read
 from parsers.coreml.parser import CoremlParser
 from tests.coreml.running import Array, agrees, drawing, run

@@ -13,7 +13,7 @@ from PIL import Image
 
 import modelyard
 from converter.errors import ModelError, UnsupportedError
-from converter.files.coreml import coremltools
+from modelyard.containers.coreml import coremltools
 from parsers.coreml.importer import read
 from tests.acceptance.cli import typed
 from tests.coreml.running import run, write

@@ -14,9 +14,9 @@ from PIL import Image
 import modelyard
 from converter import api
 from converter.errors import UsageError
-from converter.files.coreml import coremltools
 from converter.options.request import Request
 from converter.runtime.ort import OrtSession
+from modelyard.containers.coreml import coremltools
 from parsers.coreml.parser import CoremlParser
 from parsers.coreml.source import CoremlSource
 from tests.acceptance.cli import typed

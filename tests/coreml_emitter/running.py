@@ -11,7 +11,6 @@ import numpy as np
 import onnx
 
 from converter.errors import Unsupported
-from converter.files.coreml import coremltools
 from converter.ir.model import Model
 from converter.options.recipe import make_request
 from converter.options.request import Request
@@ -19,6 +18,7 @@ from converter.protocols.emitter import Artifact
 from converter.runtime.ort import OrtSession
 from emitters.coreml.emitter import CoremlEmitter
 from emitters.coreml.lowering import Lowered, lower
+from modelyard.containers.coreml import coremltools
 from tests.operators.cases import as_model
 
 Array = np.ndarray[Any, Any]

@@ -18,7 +18,6 @@ import onnx
 import onnx_ir
 
 from converter.errors import Unsupported
-from converter.files.coreml import coremltools
 from converter.ir.definitions import write_out
 from converter.ir.refused import Refused
 from converter.passes.legalize import REWRITES, legalize
@@ -27,6 +26,7 @@ from emitters.coreml.interface import ports
 from emitters.coreml.lowering import BUILDING, lower_nodes, target_of
 from emitters.coreml.registry import is_legal, operators
 from emitters.lowering.folding import fold_constants
+from modelyard.containers.coreml import coremltools
 from tests.conformance.attempt import Attempts, NotReadable
 from tests.conformance.cases import Case, Store, open_store
 from tests.conformance.compare import differences

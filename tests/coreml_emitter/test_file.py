@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from converter.errors import UnsupportedError, UsageError
-from converter.files.coreml import coremltools
 from converter.ir.model import Model
 from emitters.coreml.declared import read_description
 from emitters.coreml.emitter import SWIFT, CoremlEmitter
 from emitters.coreml.interface import KEY
+from modelyard.containers.coreml import coremltools
 from tests.coreml_emitter import running
 from tests.coreml_emitter.running import agree, emitted, kinds, opened, refusals, request
 from tests.operators.cases import numbers, parsed, with_weights

@@ -12,10 +12,10 @@ from PIL import Image
 
 from converter import plugins
 from converter.errors import ModelError, UsageError
-from converter.files.coreml import coremltools
 from converter.runtime.ort import OrtSession
 from emitters.coreml.declared import read_description
 from emitters.coreml.mac import MacSession, picture, specs_of
+from modelyard.containers.coreml import coremltools
 from tests.coreml_emitter.running import agree, emitted, opened, run_package
 from tests.coreml_emitter.test_file import net
 from tests.coreml_emitter.test_images import IMAGENET, pictures

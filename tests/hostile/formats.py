@@ -163,7 +163,7 @@ def _read_pickle(data: bytes) -> Tree:
 
 
 def _read_tflite(data: bytes) -> Tree:
-    from converter.files.tflite import unpack
+    from modelyard.containers.tflite import unpack
 
     return _plain(unpack(data, "f"))
 
@@ -179,7 +179,7 @@ def _plain(value: Any) -> Tree:
 
 
 def _write_tflite(tree: Tree) -> bytes:
-    from converter.files.tflite import pack
+    from modelyard.containers.tflite import pack
 
     return pack(_table(tree), "f")
 

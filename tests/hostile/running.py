@@ -168,7 +168,7 @@ def warm_up(group: str, good: Sequence[tuple[Files, list[str]]]) -> None:
     that has run may hold threads, which no fork has.
     """
     from converter import plugins
-    from converter.files.coreml import coremltools
+    from modelyard.containers.coreml import coremltools
 
     for entry in plugins.available("parsers").values():
         importlib.import_module(entry.module)

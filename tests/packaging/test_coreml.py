@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from converter.files.coreml import coremltools
+from modelyard.containers.coreml import coremltools
 from tests.acceptance.cli import command, written
 from tests.coreml_emitter.test_mac import StandIn
 from tests.tflite_emitter.running import module_of

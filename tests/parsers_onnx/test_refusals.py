@@ -31,6 +31,18 @@ def refusal(path: Path) -> ModelyardError:
     return caught.value
 
 
+@pytest.mark.parametrize(("option", "given"), [
+    ("--weights", {"weights": "w.pth"}),
+    ("--arg", {"args": [3]}),
+    ("--arg", {"kwargs": {"width": 3}}),
+])  # fmt: skip
+def test_options_of_a_class_are_refused(option: str, given: dict[str, Any], tmp_path: Path) -> None:
+    path = write(tmp_path, RELU)
+    with pytest.raises(UsageError, match=f"{option} only works with a PyTorch class") as caught:
+        OnnxParser().identify(Request(str(path), **given))
+    assert caught.value.code == "option-not-applicable"
+
+
 def _zip(*names: str) -> bytes:
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:

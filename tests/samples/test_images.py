@@ -341,3 +341,18 @@ def test_an_input_of_quantized_integers_is_fed_the_nearest(load: Load) -> None:
     real = (array / 255.0 - 0.5) / 0.5
     assert found.dtype == np.int8
     np.testing.assert_array_equal(found[0], np.clip(np.rint(real * 128) - 3, -128, 127))
+
+
+def test_pictures_that_are_much_smaller_than_the_input_are_told(load: Load) -> None:
+    for name, size in (("a", (4, 3)), ("b", (3, 6)), ("c", (2, 2)), ("d", (80, 60))):
+        save(f"{name}.png", pixels(*size))
+    (note,) = load(".", NCHW).notes
+    assert note == (
+        "PICTURES ARE ENLARGED: 2 of 4 to more than 2 times their height or width. "
+        "The smallest is 2x2 pixels, and the model's input is 8x6"
+    )
+    assert not load("a.png", NCHW).notes  # half of each side
+    free = spec("image", "batch", 3, "height", "width")
+    assert not load("c.png", free).notes
+    (note,) = load("c.png", free, image_resize="5", image_crop="none").notes
+    assert note.endswith("The smallest is 2x2 pixels, and the model's input is 5x5")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
-from converter.files.tflite import pack
+from modelyard.containers.tflite import pack
 
 Array = np.ndarray[Any, Any]
 

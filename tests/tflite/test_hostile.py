@@ -8,7 +8,7 @@ import pytest
 from ai_edge_litert import schema_py_generated as schema
 
 from converter.errors import ModelError, UsageError
-from converter.files.tflite import IDENTIFIER, pack, unpack
+from modelyard.containers.tflite import IDENTIFIER, pack, unpack
 from parsers.tflite.names import find_entry
 from parsers.tflite.reader import read, structures
 from parsers.tflite.variables import make_explicit

@@ -8,7 +8,7 @@ import pytest
 from ai_edge_litert import schema_py_generated as schema
 
 from converter.errors import ModelError, UnsupportedError, UsageError
-from converter.files.tflite import pack, unpack
+from modelyard.containers.tflite import pack, unpack
 from parsers.tflite.constants import constant
 from parsers.tflite.model import TfliteModel
 from parsers.tflite.names import find_entry

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from converter.files.tflite import pack, unpack
+from modelyard.containers.tflite import pack, unpack
 from parsers.tflite.names import find_entry
 from parsers.tflite.reader import structures
 from parsers.tflite.variables import Explicit, State, make_explicit

@@ -8,13 +8,13 @@ import onnx_ir
 import pytest
 
 from converter.errors import ModelError, UnsupportedError
-from converter.files.tflite import unpack
 from converter.ir.model import Model
 from converter.protocols.emitter import Artifact
 from emitters.tflite import writer
 from emitters.tflite.emitter import TfliteEmitter
 from emitters.tflite.graph import DataType, Operator, Subgraph, Tensor, TfliteModel
 from emitters.tflite.lowering import lower
+from modelyard.containers.tflite import unpack
 from tests.operators.cases import numbers, parsed, with_weights
 from tests.tflite_emitter.running import REQUEST, emitted, lowered, run_file
 

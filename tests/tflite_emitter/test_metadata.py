@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from converter.files.tflite import unpack
 from converter.ir.model import Model
 from converter.options.recipe import make_request
 from emitters.tflite import metadata
 from emitters.tflite.emitter import TfliteEmitter
+from modelyard.containers.tflite import unpack
 from tests.operators.cases import numbers, parsed
 from tests.tflite_emitter.running import REQUEST, emitted, module_of, run_file
 from zoo.packages import fetch_package_file

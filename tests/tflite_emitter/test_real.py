@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from converter import api
-from converter.files.tflite import unpack
 from converter.ir.model import Model
 from converter.runtime.ort import OrtSession
 from emitters.tflite.session import LiteRTSession, open_file
+from modelyard.containers.tflite import unpack
 from tests.tflite_emitter.running import REQUEST, Array
 from zoo import catalogue
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
 
-from converter.files.tflite import unpack
 from emitters.tflite.graph import DataType, Operator, Quant, Tensor
 from emitters.tflite.runtimes import NAME, RUNTIMES, oldest_runtime, stored
 from emitters.tflite.versions import version_of
+from modelyard.containers.tflite import unpack
 from parsers.tflite import model as tflite
 from parsers.tflite.builder import DTYPES
 from parsers.tflite.reader import read
