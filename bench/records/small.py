@@ -112,12 +112,22 @@ def make(form: Form) -> Made:
     config = configuration(form)
     kind = getattr(transformers, form.auto)
     model = kind.from_config(config) if form.auto.startswith("Auto") else kind(config)
+    _stir(model)
     samples = _samples(form.inputs.split(), model, config)
     if "input_features" in samples:
         model = model.get_encoder()
     return Made(
         Answer(model.eval(), [*samples], form.outputs), samples, "small" if form.narrow else ""
     )
+
+
+def _stir(model: torch.nn.Module) -> None:
+    """Gives matrices of zeros random values: a head of zeros gives every box the same score, and
+    which boxes are the best is then left to chance."""
+    with torch.no_grad():
+        for weight in model.parameters():
+            if weight.ndim > 1 and not weight.any():
+                weight.normal_(std=0.02)
 
 
 def configuration(form: Form) -> Any:
