@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePath
+from threading import Lock
 from typing import Any
 
 from converter.check.gates import Drop
@@ -70,7 +71,7 @@ class Drops:
     """
 
     def __init__(self, metrics: Sequence[Metric], pairs: Iterable[tuple[Sample, Outputs]]) -> None:
-        self._metrics = metrics
+        self._metrics, self._turn = metrics, Lock()
         self._source = [
             [metric.note(outputs, sample) for metric in metrics]
             for sample, outputs in pairs
@@ -79,15 +80,16 @@ class Drops:
 
     def start(self) -> Tallies:
         """Tallies for one other model, to be given all labelled samples in order."""
-        return Tallies(self._metrics, iter(self._source))
+        return Tallies(self._metrics, iter(self._source), self._turn)
 
 
 class Tallies:
-    """One model's metrics, beside the source's; see :class:`Drops`."""
+    """One model's metrics, beside the source's; see :class:`Drops`. Models may be judged side by
+    side: metrics take turns, for a user's is one process, and COCO's takes over what is printed."""
 
-    def __init__(self, metrics: Sequence[Metric], source: Iterator[list[Any]]) -> None:
+    def __init__(self, metrics: Sequence[Metric], source: Iterator[list[Any]], turn: Lock) -> None:
         self._tallies = [MetricTally(metric) for metric in metrics]
-        self._source = source
+        self._source, self._turn = source, turn
 
     def add(self, sample: Sample, outputs: Outputs) -> None:
         """Scores the model's outputs on the next sample.
@@ -97,9 +99,11 @@ class Tallies:
         """
         if sample.label is None:
             return
-        for tally, before in zip(self._tallies, next(self._source), strict=True):
-            tally.notes.append((sample.name, before, tally.metric.note(outputs, sample)))
+        with self._turn:
+            for tally, before in zip(self._tallies, next(self._source), strict=True):
+                tally.notes.append((sample.name, before, tally.metric.note(outputs, sample)))
 
     def results(self) -> list[MetricResult]:
         """Each metric; none where no sample had a label."""
-        return [result for tally in self._tallies if (result := tally.result()) is not None]
+        with self._turn:
+            return [result for tally in self._tallies if (result := tally.result()) is not None]

@@ -5,6 +5,7 @@ import math
 import random
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
+from threading import Lock
 from typing import Any
 
 import pytest
@@ -13,10 +14,11 @@ from converter import plugins
 from converter.errors import GateError, ModelError
 from converter.ir.model import Model
 from converter.precision.budget.budget import Budget
+from converter.precision.budget.candidates import Beside
 from converter.precision.budget.effort import Effort
 from converter.precision.budget.goal import Goal
 from converter.precision.budget.knapsack import UNITS, Knapsack
-from converter.precision.budget.search import Search
+from converter.precision.budget.search import Point, Search
 from converter.precision.budget.sensitivity import Cost, Judge, cosine_of, measure
 from converter.precision.calibrate.ranges import collect
 from converter.precision.int8.insert import quantize
@@ -270,6 +272,66 @@ def test_an_effort_that_ends_leaves_the_best_so_far() -> None:
     assert not Search(costs, evaluate, wanted, over(0)).run()
 
 
+WAYS = (Beside(1, 2), Beside(2, 1), Beside(3, 1))
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("evaluations", [9, 14, 1000])
+def test_sets_are_tried_in_the_same_order_side_by_side(seed: int, evaluations: int) -> None:
+    """What was begun and isn't wanted any more counts for nothing, and is little."""
+    costs = made_up(seed)
+    wanted, score = tenth(costs), summed(costs)
+
+    def tried(beside: Beside | None) -> tuple[list[Point], int]:
+        begun, turn = list[frozenset[str]](), Lock()
+
+        def evaluate(keep: frozenset[str]) -> float:
+            with turn:
+                begun.append(keep)
+            return score(keep)
+
+        each = None if beside is None else lambda sets: beside.each(evaluate, sets)
+        search = Search(costs, evaluate, wanted, over(evaluations), each=each)
+        search.run()
+        assert len(set(begun)) == len(begun)
+        return search.points, len(begun)
+
+    points, count = tried(None)
+    assert count == len(points) <= evaluations + 1
+    for beside in WAYS:
+        found, count = tried(beside)
+        assert found == points
+        good = sum(point.score >= wanted for point in points)
+        assert len(points) <= count <= len(points) + beside.workers * (good + 1)
+
+
+@pytest.mark.parametrize("evaluations", [6, 1000])
+def test_real_int8_is_searched_the_same_side_by_side(
+    model: Model, caplog: pytest.LogCaptureFixture, evaluations: int
+) -> None:
+    """What was tried, in which order, with which scores, and what is told of it."""
+    caplog.set_level("DEBUG", "modelyard.budget")
+    samples, ways = noises(), list[Any]()
+    ranges = collect(model, samples, few=True)
+
+    def lower(keep: Collection[str]) -> Quantized:
+        return quantize(model, ranges, ONNXRUNTIME_CPU, keep=keep)
+
+    costs = measure(lower, model, samples, effort=Effort(1000))
+    wanted = 1 - sum(cost.cost for cost in costs) / 2
+    for beside in WAYS:
+        caplog.clear()
+        told: list[str] = []
+        goal, effort = Goal(model, samples, min_cosine=wanted), Effort(evaluations)
+        budget = Budget(lower, costs, goal, effort, beside=beside, progress=told.append)
+        points = budget.search().points
+        best = budget.best and (budget.best[0].lowered, budget.best[1])
+        ways.append((points, best, [*caplog.messages], len(told)))
+        assert len(points) == len(told) == len(caplog.messages)
+    assert all(way == ways[0] for way in ways)
+    assert ways[0][1] is not None or evaluations == 6
+
+
 @pytest.mark.parametrize(("effort", "after", "option"), [
     (Effort(0), "after 0 evaluations", "--search-evaluations"),
     (Effort(1000, seconds=0), "after 0 s", "--search-seconds"),
@@ -312,8 +374,10 @@ def test_a_real_model_in_real_int8() -> None:
     wanted = 1 - (1 - score(plain)) / 10
     costs = measure(lower, model, samples, effort=Effort(1000))
     assert {cost.node for cost in costs} == set(plain.lowered)
-    made = Budget(lower, costs, Goal(model, samples, min_cosine=wanted), Effort(1000)).meet()
-    assert score(made) >= wanted
+    goal = Goal(model, samples, min_cosine=wanted)
+    made, other = (Budget(lower, costs, goal, Effort(1000), beside=way).meet() for way in WAYS[:2])
+    assert (made.kept, made.decisions) == (other.kept, other.decisions)
+    assert score(made) == score(other) >= wanted
     assert made.lowered
     kept = [item.node for item in made.kept if item.cost is not None]
     assert kept

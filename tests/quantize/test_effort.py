@@ -10,6 +10,7 @@ import pytest
 from converter import api, precision
 from converter.ir.model import Model
 from converter.precision.budget import effort as module
+from converter.precision.budget.candidates import Beside
 from converter.precision.budget.effort import FEWEST, MOST, Effort, reckoned, usual_evaluations
 from converter.precision.fp16.refine import refine
 from tests.acceptance.cli import small_cnn
@@ -42,7 +43,11 @@ def test_larger_models_are_tried_less_often(model: Model) -> None:
 
 def test_float16_looks_as_far_as_its_effort_goes(model: Model) -> None:
     def kept(evaluations: int) -> set[str]:
-        made = refine(rounding(model), model, noises(), 0.95, Effort(evaluations))
+        made, other = (
+            refine(rounding(model), model, noises(), 0.95, Effort(evaluations), beside=beside)
+            for beside in (Beside(1, 2), Beside(2, 1))
+        )
+        assert (made.kept, made.decisions) == (other.kept, other.decisions)
         return {item.node for item in made.kept}
 
     assert kept(0) == set()

@@ -1,9 +1,12 @@
 """What is wanted of a lowered model is judged the same on a few telling samples as on all."""
 
+from pathlib import Path
+
 import numpy as np
 
-from converter.check.task_metrics import TopK
+from converter.check.task_metrics import TopK, UserMetric
 from converter.ir.model import Model
+from converter.precision.budget.candidates import Beside
 from converter.precision.budget.goal import Goal
 from converter.precision.budget.sensitivity import Judge, cosine_of
 from converter.samples import Sample
@@ -64,3 +67,20 @@ def test_of_two_limits_both_have_to_hold_and_exactly_the_limit_does(model: Model
     assert goal.meets(goal.score(coarse))
     goal = Goal(model, samples, min_cosine=None, max_drop=points - 0.01, metrics=[TopK(1)])
     assert not goal.meets(goal.score(coarse))
+
+
+def test_metrics_take_turns_where_models_are_judged_side_by_side(
+    model: Model, tmp_path: Path
+) -> None:
+    """A user's metric is one process, and gets each model's outputs through one file."""
+    file = tmp_path / "mine.py"
+    file.write_text("def first(outputs, label): return float(outputs['y'][0, 0])\n")
+    metric = UserMetric(f"{file}:first")
+    goal = Goal(model, labelled(model, 20), min_cosine=None, max_drop=5.0, metrics=[metric])
+    models = [rounding(model, levels)(()) for levels in (15, 31, 63, 127, 255, 511)]
+    try:
+        alone = [goal.score(lowered) for lowered in models]
+        assert list(Beside(3, 1).each(goal.score, models)) == alone
+        assert len({score.said for score in alone}) == len(alone)
+    finally:
+        metric.close()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 
 from converter.errors import BudgetError, ModelError
+from converter.precision.budget.candidates import Beside
 from converter.precision.budget.effort import Effort
 from converter.precision.budget.goal import Goal, Score
 from converter.precision.budget.search import NOTHING_LOWERED, Point, Search
@@ -57,6 +59,8 @@ class Budget:
         progress: Told what is being tried.
         words: How it is told of; costs have what it counts in the place of multiply-adds.
         plain: With every layer lowered, and how that does, where it is known.
+        beside: How many sets are evaluated at a time, where ``lower`` may be called in several
+            threads; None for what the machine allows.
 
     Attributes:
         best: The model with the smallest set that will do, and how it does.
@@ -72,6 +76,7 @@ class Budget:
     progress: Progress = lambda text: None
     words: Words = Words()
     plain: tuple[Quantized, Score] | None = None
+    beside: Beside | None = None
     best: tuple[Quantized, Score] | None = None
     first: Score = _NOTHING
 
@@ -84,6 +89,7 @@ class Budget:
             lambda: not self.effort.spend(),
             settle=self._settled if self.settle else None,
             on_best=self._hold,
+            each=self._judge_each,
             partial=partial,
         )
         search.run()
@@ -95,21 +101,42 @@ class Budget:
 
     def _judge(self, lower: Quantize, keep: frozenset[str]) -> float:
         self.progress(f"trying {len(keep)} layers {self.words.where}")
-        self._last = self.plain if not keep else None
-        if self._last is None:
-            try:
-                lowered = lower([cost.node for cost in self.costs if cost.node in keep])
-            except ModelError:
-                if not keep:
-                    raise
-                return _NOTHING.value
-            self._last = lowered, self.goal.score(lowered)
-        LOG.debug(
-            "%s: %s with %d layers %s", self.goal, self._last[1].said, len(keep), self.words.where
-        )
+        return self._told(keep, self._made(lower, keep))
+
+    def _judge_each(self, sets: Sequence[frozenset[str]]) -> Generator[float, None, None]:
+        beside = self.beside or Beside.of(self.goal.original)
+
+        def made(keep: frozenset[str]) -> tuple[Quantized, Score] | None:
+            return self._made(self.lower, keep, beside.threads)
+
+        with closing(beside.each(made, sets)) as found:
+            for keep, one in zip(sets, found, strict=True):
+                self.progress(f"tried {len(keep)} layers {self.words.where}")
+                yield self._told(keep, one)
+
+    def _made(
+        self, lower: Quantize, keep: frozenset[str], threads: int | None = None
+    ) -> tuple[Quantized, Score] | None:
+        """The model with ``keep`` in float, and how it does; None where nothing is lowered."""
+        if not keep and self.plain:
+            return self.plain
+        try:
+            lowered = lower([cost.node for cost in self.costs if cost.node in keep])
+        except ModelError:
+            if not keep:
+                raise
+            return None
+        return lowered, self.goal.score(lowered, threads=threads)
+
+    def _told(self, keep: frozenset[str], made: tuple[Quantized, Score] | None) -> float:
+        self._last = made
+        score = made[1] if made else _NOTHING
+        if made:
+            where = self.words.where
+            LOG.debug("%s: %s with %d layers %s", self.goal, score.said, len(keep), where)
         if not keep:
-            self.first = self._last[1]
-        return self._last[1].value
+            self.first = score
+        return score.value
 
     def _hold(self) -> None:
         self.best = self._last

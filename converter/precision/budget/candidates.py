@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
@@ -52,8 +52,10 @@ class Beside:
         workers = max(1, min(cores, _MOST, fit))
         return cls(workers, max(1, cores // workers))
 
-    def each(self, evaluate: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        """What each item gives, in the items' order.
+    def each(
+        self, evaluate: Callable[[Item], Result], items: Iterable[Item]
+    ) -> Generator[Result, None, None]:
+        """What each item gives, in the items' order; closed early, it waits for those that run.
 
         Args:
             evaluate: Called in several threads.

@@ -55,6 +55,9 @@ class Goal:
         held_back: Share of what the cosine may lack that isn't to be spent: the target rounds
             otherwise than what judges here.
         rounded: See :class:`~converter.precision.budget.sensitivity.Judge`.
+
+    Attributes:
+        original: The float model.
     """
 
     def __init__(
@@ -70,6 +73,7 @@ class Goal:
     ) -> None:
         limit = 1.0 if min_cosine is None else min_cosine
         matching = Matching.of(lists_of(original.graph.graph), limit)
+        self.original = original
         self._judge = Judge(original, list(samples), rounded=rounded, matching=matching)
         self._asked = min_cosine
         if min_cosine is not None:
@@ -116,18 +120,27 @@ class Goal:
         made._min_cosine = 1 - float(f"{lost:.1e}")
         return made
 
-    def score(self, lowered: Quantized, *, whole: bool = False) -> Score:
+    def score(
+        self, lowered: Quantized, *, whole: bool = False, threads: int | None = None
+    ) -> Score:
         """How the lowered model does.
 
         Where it fails on a few telling samples, the score is theirs, and no worse than that of
-        all would be; with ``whole``, all are judged in any case.
+        all would be. The first model is judged alone; others may be in several threads.
+
+        Args:
+            lowered: Of the float model.
+            whole: Whether all samples are judged in any case.
+            threads: Of the model's session; None for one a core.
         """
+        computed = lowered.computed
         if not whole and self._hard and self._min_cosine is not None:
-            cosine = cosine_of(self._judge.compare(lowered.computed, self._hard))
+            cosine = cosine_of(self._judge.compare(computed, self._hard, threads=threads))
             if cosine < self._min_cosine:
                 return self._scored(cosine, [])
         tallies = self._drops.start() if self._drops is not None else None
-        comparison = self._judge.compare(lowered.computed, also=tallies.add if tallies else None)
+        also = tallies.add if tallies else None
+        comparison = self._judge.compare(computed, also=also, threads=threads)
         if self._hard is None:
             self._hard = self._telling(comparison)
         return self._scored(cosine_of(comparison), tallies.results() if tallies else [])

@@ -6,6 +6,9 @@ until nothing new comes of it; then layers are given back one after the other, t
 multiply-adds first. Both again as long as that gives a smaller set. Every step is a real
 evaluation.
 
+Where layers are given back, the next set depends only on whether the last one did, and most don't:
+these are evaluated side by side. Sets by learnt costs follow from the last score itself.
+
 Where a lowered model has parts that are fitted to the set in float (corrected biases), they are
 fitted anew for every set until one is found that will do: fitted to another set, they can do more
 harm than good. After that only now and then, to the best set; and for every set again with what
@@ -15,7 +18,8 @@ effort is left.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 
 from converter.precision.budget.additive import Additive
@@ -24,6 +28,9 @@ from converter.precision.budget.sensitivity import Cost
 Evaluate = Callable[[frozenset[str]], float]
 """How good the model is with these nodes in float: the more, the better, 1 for all of them;
 NOTHING_LOWERED where they are all that could be lowered."""
+
+EvaluateAll = Callable[[Sequence[frozenset[str]]], Generator[float, None, None]]
+"""The same of several sets, in their order. Closed before the end, it has no use for the others."""
 
 LOSSLESS = 1.0
 NOTHING_LOWERED = math.inf
@@ -83,6 +90,7 @@ class Search:
         settle: As ``evaluate``, with everything that is fitted to the nodes in float fitted anew;
             what is evaluated next is near that. None where nothing is fitted.
         on_best: Called where what was just evaluated is the smallest set so far that will do.
+        each: As ``evaluate``, of sets side by side; None to evaluate one after the other.
         partial: Whether others than the nodes in ``costs`` are lowered too: all of these may stay
             in float. The first set that will do is enough then.
 
@@ -97,6 +105,7 @@ class Search:
     expired: Callable[[], bool]
     settle: Evaluate | None = None
     on_best: Callable[[], None] = lambda: None
+    each: EvaluateAll | None = None
     partial: bool = False
     points: list[Point] = field(default_factory=list)
     complete: bool = True
@@ -206,14 +215,25 @@ class Search:
         heavy = [node for node in keep if self._macs[node]]
         heavy.sort(key=lambda node: (learnt[node] > spare, -self._macs[node], self._costs[node]))
         light = sorted((n for n in keep if not self._macs[n]), key=lambda node: self._costs[node])
-        blocks = [[node] for node in heavy] + ([light] if light else [])
+        blocks = [frozenset([node]) for node in heavy] + _halved(light)
         while blocks:
-            block = blocks.pop(0)
-            if self._meets(kept.difference(block)):
-                kept.difference_update(block)
-            elif len(block) > 1:
-                middle = len(block) // 2
-                blocks[:0] = [block[:middle], block[middle:]]
+            sets = [frozenset(kept - block) for block in blocks]
+            with self._ahead(sets) as by:
+                met = next((at for at, key in enumerate(sets) if self._meets(key, by)), None)
+            if met is None:
+                return
+            kept -= blocks[met]
+            blocks = [block for block in blocks[met + 1 :] if not block <= blocks[met]]
+
+    @contextmanager
+    def _ahead(self, sets: Sequence[frozenset[str]]) -> Iterator[Evaluate | None]:
+        """Evaluates these sets side by side, to be asked for in this order until one will do; what
+        is fitted to one set is fitted to no other meanwhile."""
+        if self.each is None or self._by is self.settle:
+            yield None
+            return
+        with closing(self.each([key for key in sets if key not in self._known])) as scores:
+            yield lambda key: next(scores)
 
     def _larger_than_best(self, keep: Sequence[str]) -> bool:
         return self.best is not None and self._point(frozenset(keep), 0.0).size >= self.best.size
@@ -223,7 +243,7 @@ class Search:
         share = sum(self._macs[node] for node in ordered) / (self._total or 1)
         return Point(ordered, score, share)
 
-    def _meets(self, keep: Sequence[str] | set[str], by: Evaluate | None = None) -> bool:
+    def _meets(self, keep: Collection[str], by: Evaluate | None = None) -> bool:
         key, by = frozenset(keep), by or self._by
         point = self._known.get(key)
         if point is None:
@@ -242,3 +262,11 @@ class Search:
         """Learns from it what layers cost."""
         if point.score != NOTHING_LOWERED:
             self._learnt.learn(point.keep, max(0.0, LOSSLESS - point.score))
+
+
+def _halved(block: Sequence[str]) -> list[frozenset[str]]:
+    """All of them, then its halves, each before its own halves; no more for none."""
+    middle = len(block) // 2
+    halves = [block[:middle], block[middle:]] if middle else []
+    whole = [frozenset(block)] if block else []
+    return whole + [part for half in halves for part in _halved(half)]

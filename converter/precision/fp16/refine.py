@@ -8,12 +8,15 @@ was won (:mod:`converter.precision.budget.search`). What is compared has every r
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import islice
+from itertools import islice, takewhile
+
+import onnx_ir
 
 from converter.analysis.macs import macs_by_node
 from converter.ir.facts import WEIGHTED
 from converter.ir.model import Model
 from converter.precision.budget.budget import Budget
+from converter.precision.budget.candidates import Beside
 from converter.precision.budget.effort import Effort
 from converter.precision.budget.goal import Goal
 from converter.precision.budget.sensitivity import Cost, Quantize
@@ -30,16 +33,24 @@ ALONE = 2 / 3
 
 
 def refine(
-    lower: Quantize, original: Model, samples: Samples, wanted: float, effort: Effort
+    lower: Quantize,
+    original: Model,
+    samples: Samples,
+    wanted: float,
+    effort: Effort,
+    *,
+    beside: Beside | None = None,
 ) -> Quantized:
     """The lowered model, with nodes in float32 where it misses ``wanted`` otherwise.
 
     Args:
-        lower: Lowers the model; its inputs and outputs have to stay in float32.
+        lower: Lowers the model; its inputs and outputs have to stay in float32. Called in several
+            threads.
         original: What it is compared with.
         samples: To compare on.
         wanted: The smallest cosine that any output may have on any sample.
         effort: After that, the best that was found is given back.
+        beside: How many nodes are tried at a time; None for what the machine allows.
     """
     if not any(spec.is_float for spec in original.outputs):
         return lower(())
@@ -50,13 +61,18 @@ def refine(
     if goal.meets(score):
         return plain
     macs = macs_by_node(original, sizes_in(original, few[0]))
-    tried, alone, costs = {*plain.lowered}, effort.part(ALONE), []
-    for node in original.nodes():
+    tried, alone = {*plain.lowered}, effort.part(ALONE)
+    beside = beside or Beside.of(original)
+
+    def back(node: onnx_ir.Node) -> Cost:
         name = node.name or ""
-        if node.op_type in WEIGHTED and name in tried and alone.spend():
-            gain = goal.score(lower({name})).value - score.value
-            if gain > 0:
-                costs.append(Cost(name, node.op_type, macs.get(name, 0), gain, how="back"))
+        made = goal.score(lower({name}), threads=beside.threads)
+        gain = made.value - score.value
+        return Cost(name, node.op_type, macs.get(name, 0), gain, how="back")
+
+    nodes = (n for n in original.nodes() if n.op_type in WEIGHTED and n.name in tried)
+    affordable = takewhile(lambda node: alone.spend(), nodes)
+    costs = [cost for cost in beside.each(back, affordable) if cost.cost > 0]
     budget = Budget(lower, costs, goal, effort, plain=(plain, score))
     search = budget.search(partial=True)
     point = search.best or search.nearest
