@@ -181,7 +181,7 @@ def test_a_killed_worker_leaves_no_process_and_is_tried_again(
 def test_cells_together_are_tried_again_each_by_itself(folder: Path, tmp_path: Path) -> None:
     begun = slow_code(folder, often=1)
     sweep = {"to": ["onnx"], "precision": ["fp32", "fp16"]}
-    recipe(folder, source="code/net.py:Net", samples="random:4", inputs=["x:batchx4"], sweep=sweep)
+    recipe(folder, source="code/net.py:Net", samples="random:8", inputs=["x:batchx4"], sweep=sweep)
     with cluster(node(tmp_path / "cache")) as made:
         run = begin(folder, *on(made))
         until(lambda: bool(names(begun)))
