@@ -1,5 +1,4 @@
-"""What a sweep is made of on a cluster: cells together, and before them the steps that they share.
-"""
+"""What a sweep is made of on a cluster: cells together, and before them the steps they share."""
 
 from __future__ import annotations
 

@@ -19,8 +19,10 @@ from .definition import Definition, value
 _ATEN = torch.ops.aten
 
 
-def _transposed(x: Any, weight: Any, bias: Any = None, stride: Any = (1,), padding: Any = (0,),
-                output_padding: Any = (0,), groups: int = 1, dilation: Any = (1,)) -> Any:  # fmt: skip
+def _transposed(
+    x: Any, weight: Any, bias: Any = None, stride: Any = (1,), padding: Any = (0,),
+    output_padding: Any = (0,), groups: int = 1, dilation: Any = (1,),
+) -> Any:  # fmt: skip
     """conv_transpose2d, and so on; with an input without a batch too"""
     axes = weight.dim() - 2
     stride, more = _each(stride, axes), _each(output_padding, axes)

@@ -1,5 +1,5 @@
-"""Signs, the greater where NaN counts for nothing, products so far, edges that are repeated, norms of
-scalars, and the scaled complementary error function."""
+"""Signs, the greater where NaN counts for nothing, products so far, edges that are repeated, norms
+of scalars, and the scaled complementary error function."""
 
 from __future__ import annotations
 
