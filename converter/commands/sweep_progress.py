@@ -33,6 +33,8 @@ class SweepProgress(Progress):
 
     def ended(self, cell: CellReport) -> None:
         """Leaves a line."""
+        for step in [step for step, _, _ in [*self._running.values()] if step.part == cell.name]:
+            self._running.pop(step.id, None)  # that it failed in
         failed = cell.state == "failed"
         self._failed += failed
         self._done += not failed

@@ -24,7 +24,7 @@ def asks_for_a_gpu(address: str) -> None:
         return Task("-".join(map(str, options.values())), fields, planned_part("", fields))
 
     tasks = [task(to=["onnx"], bench=True), task(to=["tensorrt"], bench=False)]
-    shared, onnx, tensorrt = shares_of(tasks)
+    shared, onnx, tensorrt = shares_of(tasks, 2)
     assert shared.cells == {task.name for task in tasks} and not shared.measures
     with connected(address) as found:
         asked = [found.resources(share, 1 << 50) for share in (shared, onnx, tensorrt)]

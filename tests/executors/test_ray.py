@@ -178,6 +178,24 @@ def test_a_killed_worker_leaves_no_process_and_is_tried_again(
 
 
 @pytest.mark.slow
+def test_cells_together_are_tried_again_each_by_itself(folder: Path, tmp_path: Path) -> None:
+    begun = slow_code(folder, often=1)
+    sweep = {"to": ["onnx"], "precision": ["fp32", "fp16"]}
+    recipe(folder, source="code/net.py:Net", samples="random:8", inputs=["x:batchx4"], sweep=sweep)
+    with cluster(node(tmp_path / "cache")) as made:
+        run = begin(folder, *on(made))
+        until(lambda: bool(names(begun)))
+        [worker] = workers("modelyard onnx-fp32 and 1 more")
+        worker.kill()
+        until(lambda: gone(begun), 15)
+        until(lambda: bool(workers("modelyard onnx-fp32")))
+        assert not workers("more")
+        _, err = run.communicate(timeout=120)
+    assert run.returncode == 0, err
+    assert all(names(folder / "out" / f"onnx-{name}" / "onnx") for name in ("fp32", "fp16"))
+
+
+@pytest.mark.slow
 def test_a_worker_that_dies_three_times_fails_its_cell(folder: Path, ray_cluster: Cluster) -> None:
     begun = slow_code(folder, often=9)
     run = begin(folder, *on(ray_cluster))

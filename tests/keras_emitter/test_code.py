@@ -109,6 +109,28 @@ def test_package_tests_itself(packages: list[Path]) -> None:
     assert "float32" in json.dumps(report["artifacts"][0])
 
 
+@pytest.mark.skipif("tensorflow" not in _BACKENDS, reason="TensorFlow isn't installed")
+def test_padding_beside_a_convolution(tmp_path: Path) -> None:
+    """TensorFlow's optimizer takes it for the convolution's own: it crashes where the padding is
+    added to the result, and fails where it makes channels."""
+    text = """net (float[2,3,8,8] x) => (float[2,6,8,8] y, float[2,6,8,8] z, float[2,6,8,8] u)
+      <int64[8] channels = {0, 0, 0, 0, 0, 3, 0, 0}, int64[8] space = {0, 0, 1, 1, 0, 0, 1, 1}> {
+      padded = Pad(x, channels)
+      a = Conv(x, w0, b)
+      y = Add(padded, a)
+      z = Conv(padded, w1, b)
+      wide = Pad(x, space)
+      u = Conv(wide, w2, b)
+    }"""
+    weights = {"w0": (6, 3, 1, 1), "w1": (6, 6, 1, 1), "w2": (6, 3, 3, 3), "b": (6,)}
+    onnx.save(model(text, weights), tmp_path / "padded.onnx")
+    told = ("--to", "keras", "--no-bench", "--out", tmp_path / "out")
+    done = command("convert", tmp_path / "padded.onnx", *told, env={"KERAS_BACKEND": "tensorflow"})
+    assert done.code == 0, done.err
+    code = (tmp_path / "out" / "keras" / "fp32" / "model.py").read_text()
+    assert code.count("= pad_apart(") == 1, code
+
+
 def test_what_it_lacks(tmp_path: Path) -> None:
     """int8 is refused with why; all nodes that there is no code for are named at once."""
     text = """net (float[2] x) => (float[2] y, float[2] z) {

@@ -37,9 +37,20 @@ ELEMENTS = """
     products = x.cumprod(-1), x.round().long().cumprod(1), x.cumprod(0, dtype=torch.float64)
     picked = x.masked_select(torch.tensor([[True], [False], [True]])), x[:, :1].masked_select(x > 0)
     edges = [F.pad(x, p, mode="replicate") for p in ((-4, 5), (2, -3), (-1, -2), (1, 2))]
+    edges += F.pad(x, (-1, 2), value=3.0), F.pad(x, (1, 2), mode="reflect")
+    norm = torch.linalg.vector_norm
+    lone = [norm(x[0, 0, 0], p, 0, keep) for p in (0, 1, 2, -3.5) for keep in (False, True)]
+    lone += norm(x[0, 0, 0] * 0, 0, -1), norm(x[0, 0, 0], dim=()), norm(x, 3, -1)
     picked += (torch.linalg.matrix_power(x[:, :, :3], 0),)
     tails = torch.special.erfcx(9 * x), torch.special.log_ndtr(20 * x), torch.special.log_ndtr(x)
-    return *signs, *kept, *products, *picked, *edges, *tails"""
+    return *signs, *kept, *products, *picked, *edges, *lone, *tails"""
+
+TRANSPOSED = """
+    grown = [layer(x) for layer in self.grown]
+    row, kernel = x[:, :, 0], torch.arange(6.0).reshape(2, 1, 3)
+    grown += F.conv_transpose1d(row, kernel, None, 1, 1, 2, 1, 3), self.grown[1](x[0])
+    grown += (torch.convolution(row, kernel, None, [2], [0], [4], True, [3], 1),)
+    return *grown, self.plain(x)"""
 
 CASES: dict[str, tuple[str, list[dict[str, Any]], dict[str, int]]] = {
     "resized": (network(RESIZED), [spec("x", "batch", 2, 26, 10)], {"batch": 3}),
@@ -54,6 +65,15 @@ CASES: dict[str, tuple[str, list[dict[str, Any]], dict[str, int]]] = {
         [spec("x", "batch", 5, 3), spec("y", "batch", 7, 3)], {"batch": 2},
     ),
     "elements": (network(ELEMENTS), [spec("x", 4, 3, 5)], {}),
+    "transposed": (
+        network(
+            TRANSPOSED, "up = nn.ConvTranspose2d",
+            "self.grown = nn.ModuleList([up(2, 4, 3, (3, 2), (1, 2), (2, 3), 2, dilation=4),"
+            " up(2, 3, (2, 3), 2, 0, (5, 1), dilation=(6, 1), bias=False)])",
+            "self.plain = up(2, 3, 3, 2, 1, 1)",
+        ),
+        [spec("x", "batch", 2, "height", 5)], {"batch": 2, "height": 4},
+    ),
     "spectral": (
         network(SPECTRAL, 'self.register_buffer("window", torch.hann_window(64))'),
         [spec("x", "batch", 400)], {"batch": 2},

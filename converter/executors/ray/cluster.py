@@ -52,6 +52,17 @@ class Cluster:
                 code="cluster",
             )
 
+    def nodes(self) -> list[dict[str, float]]:
+        """What each node has that carries tasks out.
+
+        Raises:
+            MachineError: No node has cores.
+        """
+        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        if able := [node for node in nodes if node.get("CPU", 0) >= 1]:
+            return able
+        raise MachineError(f"no node of the Ray cluster at {self._head} has cores", code="cluster")
+
     def resources(self, share: Share, memory: int) -> dict[str, float]:
         """What a task asks Ray for: cores, memory and GPUs.
 
@@ -62,12 +73,7 @@ class Cluster:
         Raises:
             MachineError: No node has cores.
         """
-        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-        able = [node for node in nodes if node.get("CPU", 0) >= 1]
-        if not able:
-            raise MachineError(
-                f"no node of the Ray cluster at {self._head} has cores", code="cluster"
-            )
+        able = self.nodes()
         gpu = share.gpu and any(node.get("GPU", 0) >= 1 for node in able)
         if gpu:
             able = [node for node in able if node.get("GPU", 0) >= 1]

@@ -1,7 +1,8 @@
 """Carries the cells of a sweep out on a Ray cluster (https://docs.ray.io).
 
-A task of Ray's is a cell, or the steps that several cells share; ARCHITECTURE.md says why it is no
-single step. Ray says where and when it runs, by the cores, memory and GPUs that it asks for.
+A task of Ray's is a few cells of one source, or steps that cells of several such tasks share;
+ARCHITECTURE.md says why it is no single step. Ray says where and when it runs, by the cores, memory
+and GPUs that it asks for.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from converter.commands.convert import staging_of
 from converter.commands.executor import Ended, Task
 from converter.errors import InternalError, MachineError, ModelyardError, UsageError
 from converter.executors.ray.cluster import Cluster, connected
-from converter.executors.ray.job import Job, Result, makeup
+from converter.executors.ray.job import Job, Result, Travelling, makeup
 from converter.executors.ray.sending import sent
 from converter.executors.ray.shares import Share, shares_of
 from converter.files.object_store import local_path
@@ -113,7 +114,7 @@ class _Sweep:
     ) -> None:  # fmt: skip
         self._cluster, self._cache, self._store = cluster, cache, store
         self._listener, self._ended = listener, ended
-        self._waiting = shares_of(tasks)
+        self._waiting = shares_of(tasks, len(cluster.nodes()))
         self._running: dict[Any, Share] = {}
         self._steps: dict[Share, dict[str, Step]] = {}  # that run now, by their ids
         self._lost: dict[Share, ModelyardError] = {}
@@ -155,22 +156,27 @@ class _Sweep:
             self._waiting.remove(share)
 
     def _submit(self, share: Share) -> None:
-        task = share.task
-        key, folder, request = sent(task.part, self._store)
+        job = Job(tuple(self._travelling(task) for task in share.tasks), share.steps, self._makeup)
+        asked = self._cluster.resources(share, max(cell.estimate for cell in job.cells))
+        share.tries += 1
+        stream = self._remote.options(name=f"modelyard {share.name}", **asked).remote(
+            pickle.dumps(job)
+        )
+        self._running[stream] = share
+        self._steps[share] = {}
+
+    def _travelling(self, task: Task) -> Travelling:
+        """A cell whose files are in the store."""
+        files, folder, request = sent(task.part, self._store)
         if self._store.away:
             raise MachineError(
                 f"the store {request.cache} can't be used: {self._store.away}", code="store-failed"
             )
         out = str(Path(task.fields["out"]).resolve())
-        job = Job(task.name, request, task.part.given, share.steps, key, str(folder), out,
-                  self._makeup)  # fmt: skip
-        asked = self._cluster.resources(share, task.estimate(self._cache))
-        share.tries += 1
-        stream = self._remote.options(name=f"modelyard {task.name}", **asked).remote(
-            pickle.dumps(job)
-        )
-        self._running[stream] = share
-        self._steps[share] = {}
+        return Travelling(
+            task.name, request, task.part.given, files, str(folder), out, task.group, task.kind,
+            task.estimate(self._cache),
+        )  # fmt: skip
 
     def _next(self, stream: Any) -> None:
         """Takes what a task has told."""
@@ -180,9 +186,10 @@ class _Sweep:
         except StopIteration:
             self._end(stream, InternalError("a task of Ray's ended without a result"))
         except exceptions.OutOfMemoryError:
-            self._end(stream, MachineError("the machine ran out of memory",
-                                           hint="Use fewer or smaller samples, or nodes with more "
-                                           "memory.", code="out-of-memory"))  # fmt: skip
+            if not self._apart(stream):
+                self._end(stream, MachineError("the machine ran out of memory",
+                                               hint="Use fewer or smaller samples, or nodes with "
+                                               "more memory.", code="out-of-memory"))  # fmt: skip
         except (exceptions.WorkerCrashedError, exceptions.NodeDiedError) as error:
             self._died(stream, error)
         except exceptions.RayError as error:
@@ -190,13 +197,14 @@ class _Sweep:
         else:
             for what, *more in events:
                 if what == "result":
-                    self._end(stream, more[0])
+                    self._came(stream, *more)
                 else:
                     self._tell(share, what, *more)
 
     def _tell(self, share: Share, what: str, step: Step, *more: Any) -> None:
-        step = step.of(share.task.name)
+        step = step if step.part else step.of(share.tasks[0].name)
         if what == "started":
+            share.begun.add(step.part)
             self._steps[share][step.id] = step
         elif what == "finished":
             self._steps[share].pop(step.id, None)
@@ -205,6 +213,8 @@ class _Sweep:
     def _died(self, stream: Any, error: Exception) -> None:
         """Begins a task again whose process died, unless it has died too often."""
         self._cluster.require_head()
+        if self._apart(stream):
+            return
         share = self._running[stream]
         doing = next((step.title for step in self._steps[share].values()), "starting")
         if share.tries > _RETRIES:
@@ -219,27 +229,48 @@ class _Sweep:
         self._close(stream)
         self._waiting.insert(0, share)
 
+    def _apart(self, stream: Any) -> bool:
+        """Has the cells begun again each by itself that a task was at when it ended: one of them
+        may be why. Whether there were several cells, and it was at any."""
+        share = self._running[stream]
+        begun = [task for task in share.tasks if task.name in share.begun]
+        if share.steps or len(share.tasks) == 1 or not begun:
+            return False
+        self._close(stream)
+        share.tasks = [task for task in share.tasks if task not in begun]
+        share.tries = 0
+        alone = [Share([task], tries=1) for task in begun]
+        self._waiting[:0] = [*alone, share] if share.tasks else alone
+        return True
+
     def _close(self, stream: Any) -> Share:
         share = self._running.pop(stream)
-        for step in self._steps.pop(share, {}).values():
+        for step in self._steps.pop(share).values():
             self._listener.finished(step, 0.0, False)
         return share
 
-    def _end(self, stream: Any, came: Result | ModelyardError) -> None:
-        share = self._close(stream)
-        if isinstance(came, ModelyardError):
-            self._fail(share, came)
-        elif not share.steps:
-            known = self._cache.recall(share.task.kind) or 0
-            self._cache.remember(share.task.kind, max(came.peak, known))
-            self._ended(self._made(share.task, came))
+    def _came(self, stream: Any, name: str, result: Result) -> None:
+        """Takes what came of a cell, or of shared steps."""
+        share = self._running[stream]
+        task = next(task for task in share.tasks if task.name == name)
+        if share.steps or share.tasks == [task]:
+            self._close(stream)
+        if not share.steps:
+            share.tasks = [other for other in share.tasks if other is not task]
+            known = self._cache.recall(task.kind) or 0
+            self._cache.remember(task.kind, max(result.peak, known))
+            self._ended(self._made(task, result))
+
+    def _end(self, stream: Any, error: ModelyardError) -> None:
+        self._fail(self._close(stream), error)
 
     def _fail(self, share: Share, error: Exception) -> None:
-        """Notes that a cell failed; of shared steps, that the cells that have them will."""
+        """Notes that cells failed; of shared steps, that the cells that have them will."""
         if share.steps and isinstance(error, ModelyardError):
             self._lost[share] = error
         elif not share.steps:
-            self._ended(Ended(share.task.name, error=error))
+            for task in share.tasks:
+                self._ended(Ended(task.name, error=error))
 
     def _made(self, task: Task, result: Result) -> Ended:
         """Puts what a cell made in its place."""

@@ -1,7 +1,7 @@
-"""What a worker of Ray's carries out: a cell of a sweep, or steps that several cells share.
+"""What a worker of Ray's carries out: cells of a sweep, or steps that cells of several jobs share.
 
 Ray carries a :class:`Job`, which is small, and tells how it goes on. Everything else lies in the
-store behind the cache: the files that a job reads, what its steps give, the folder that it makes.
+store behind the cache: the files that a cell reads, what its steps give, the folder that it makes.
 """
 
 from __future__ import annotations
@@ -10,18 +10,17 @@ import os
 import shutil
 import tempfile
 import threading
-import time
 import traceback
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from converter.commands.convert import Part, converted, part_of, run_steps
-from converter.commands.executor import plain_error
+from converter.commands.convert import Part, part_of, run_steps
+from converter.commands.executor import Ended, Local, Task, plain_error
 from converter.commands.opened import closing
-from converter.errors import DependencyError, InternalError, MachineError, PartlyError
+from converter.errors import DependencyError, InternalError, MachineError, ModelyardError
 from converter.files.digest import code_digest, digest_of, file_digest
 from converter.files.temporary import own_folder
 from converter.options.request import Request
@@ -30,7 +29,6 @@ from converter.pipeline.plan import Plan, Step
 from converter.pipeline.reads import renamed
 from converter.pipeline.run import Stopped
 from converter.pipeline.work import Work, describe_versions
-from converter.runtime import memory
 from converter.runtime.child import end_children
 
 SENT = "modelyard-sent:"
@@ -45,7 +43,32 @@ _LINKED = 1 << 20
 """Bytes from which a file isn't copied out of the cache's folder, but linked."""
 
 Event = tuple[Any, ...]
-"""A method of a listener's, and its arguments; or ``result`` and a :class:`Result`."""
+"""A method of a listener's, and its arguments; or ``result``, a cell and a :class:`Result`."""
+
+
+@dataclass(frozen=True)
+class Travelling:
+    """A cell on its way to a node.
+
+    Attributes:
+        name: The cell's.
+        request: Resolved; what it reads is named by :data:`SENT`.
+        given: The fields of the request that the user gave.
+        files: The key of the entry with what it reads.
+        folder, out: Where those files, and the output, are for the user.
+        group, kind: As the :class:`Task` has them for the user.
+        estimate: Bytes that it is believed to take.
+    """
+
+    name: str
+    request: Request
+    given: frozenset[str]
+    files: str
+    folder: str
+    out: str
+    group: str
+    kind: str
+    estimate: int
 
 
 @dataclass(frozen=True)
@@ -53,28 +76,19 @@ class Job:
     """What one task of Ray's is to do.
 
     Attributes:
-        name: The cell's; of shared steps, that of the first cell that has them.
-        request: Resolved; what it reads is named by :data:`SENT`.
-        given: The fields of the request that the user gave.
-        steps: The ids of the steps to do; none for all that the cell is.
-        files: The key of the entry with what it reads.
-        folder, out: Where those files, and the output, are for the user.
+        cells: What is carried out side by side; of shared steps, the first cell that has them.
+        steps: The ids of the steps to do; none for all that the cells are.
         makeup: What must be the same here: see :func:`makeup`.
     """
 
-    name: str
-    request: Request
-    given: frozenset[str]
+    cells: tuple[Travelling, ...]
     steps: frozenset[str]
-    files: str
-    folder: str
-    out: str
     makeup: Mapping[str, str]
 
 
 @dataclass(frozen=True)
 class Result:
-    """What came of a job.
+    """What came of a cell.
 
     Attributes:
         error: As :meth:`ModelyardError.as_dict` has it; None where nothing went wrong.
@@ -82,14 +96,14 @@ class Result:
             where there is none.
         whole: Whether that is the output.
         seconds: From the first step to the last.
-        peak: The most bytes that the process and its children had taken.
+        peak: The most bytes that it takes, as far as is known; 0 where nothing is.
     """
 
     error: Mapping[str, Any] | None
-    made: str
-    whole: bool
-    seconds: float
-    peak: int
+    made: str = ""
+    whole: bool = False
+    seconds: float = 0.0
+    peak: int = 0
 
 
 def makeup() -> dict[str, str]:
@@ -98,23 +112,19 @@ def makeup() -> dict[str, str]:
 
 
 def carry_out(job: Job) -> Iterator[list[Event]]:
-    """Carries a job out; tells meanwhile how it goes on, and at the end what came of it.
+    """Carries a job out; tells meanwhile how it goes on, and what came of each cell.
 
     Ray cancels in the main thread, so the steps have one of their own: an interrupt ends them.
     """
-    told = _Told()
-    made: list[Result] = []
-    worker = threading.Thread(target=lambda: made.append(_carried(job, told)), daemon=True)
+    told = _Told(cell.name for cell in job.cells)
+    worker = threading.Thread(target=_carry_out, args=(job, told), daemon=True)
     worker.start()
-    peak = 0
     try:
         while worker.is_alive():
             worker.join(_EVERY)
-            with suppress(OSError):  # a child has ended
-                peak = max(peak, memory.taken([os.getpid(), *memory.family(os.getpid())]))
             if events := told.taken():
                 yield events
-        yield [*told.taken(), ("result", replace(made[0], peak=peak))]
+        yield told.taken()
     finally:
         told.over = True
         if worker.is_alive():
@@ -129,11 +139,12 @@ class _Told:
         over: Whether the steps are to end.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, names: Iterable[str]) -> None:
         self.over = False
         self._lock = threading.Lock()
         self._events: list[Event] = []
         self._texts: dict[str, Event] = {}
+        self._left = dict.fromkeys(names)
 
     def planned(self, plan: Plan) -> None:
         """Nothing: cells are counted, not steps."""
@@ -156,6 +167,17 @@ class _Told:
         with self._lock:
             self._texts.pop(step.id, None)
             self._events.append((what, _short(step), *more))
+
+    def result(self, name: str, result: Result) -> None:
+        """What came of a cell."""
+        with self._lock:
+            self._left.pop(name)
+            self._events.append(("result", name, result))
+
+    def rest(self, error: ModelyardError) -> None:
+        """What came of all cells that nothing was told of."""
+        for name in [*self._left]:
+            self.result(name, Result(error.as_dict()))
 
     def taken(self) -> list[Event]:
         """What there was to tell since it was last taken; of texts, each step's last."""
@@ -182,52 +204,99 @@ class _Shared(Plan):
         return {step.id for step in self.steps} - gone
 
 
-def _carried(job: Job, told: _Told) -> Result:
-    begun = time.monotonic()
-    error: Mapping[str, Any] | None = None
-    made, whole = "", False
+@dataclass(frozen=True)
+class _Cell(Task):
+    """A cell on a node, where its files have other names than where it comes from."""
+
+    sent: Travelling
+
+    @property
+    def group(self) -> str:
+        return self.sent.group
+
+    @property
+    def kind(self) -> str:
+        return self.sent.kind
+
+    def estimate(self, cache: Cache) -> int:
+        return self.sent.estimate
+
+
+def _carry_out(job: Job, told: _Told) -> None:
     try:
         _require_same(job.makeup)
         with own_folder(), tempfile.TemporaryDirectory(prefix="modelyard-ray-") as place:
-            folder = Path(place).resolve()
-            try:
-                made, whole = _done(job, folder, told)
-            except _Failed as failure:
-                made, whole = failure.made, failure.whole
-                error = _as_there(failure.error, job, folder)
-            except Exception as failure:
-                error = _as_there(failure, job, folder)
+            _Here(job, Path(place).resolve(), told).carry_out()
     except Exception as failure:
-        error = plain_error(failure).as_dict()
+        told.rest(plain_error(failure))
     except Stopped:
-        error = InternalError("cancelled").as_dict()
-    return Result(error, made, whole, time.monotonic() - begun, 0)
+        told.rest(InternalError("cancelled"))
 
 
-class _Failed(Exception):
-    """A cell failed, and something was made of it all the same."""
+class _Here:
+    """A job on this node, in a folder of its own."""
 
-    def __init__(self, error: Exception, made: str, whole: bool) -> None:
-        self.error, self.made, self.whole = error, made, whole
+    def __init__(self, job: Job, folder: Path, told: _Told) -> None:
+        self._job, self._folder, self._told = job, folder, told
+        self._cells = {cell.name: cell for cell in job.cells}
+        self._cache = Cache.of(job.cells[0].request)  # an option of the whole sweep
 
+    def carry_out(self) -> None:
+        """Tells what comes of every cell."""
+        tasks = []
+        for cell in self._job.cells:
+            try:
+                tasks.append(self._task(cell))
+            except Exception as error:
+                self._ended(Ended(cell.name, error=error))
+        if not self._job.steps:
+            Local().carry_out(tasks, self._told, self._ended)
+            return
+        for task in tasks:
+            _do_shared(self._job.steps, task.part, self._cache, self._folder, self._told)
+            self._told.result(task.name, Result(None))
 
-def _done(job: Job, folder: Path, told: _Told) -> tuple[str, bool]:
-    """The key of the entry with the output, and whether there is one."""
-    cache = Cache.of(job.request)
-    request = renamed(_brought(job, cache, folder), lambda text: _here(text, folder))
-    out = folder / "out" / job.name
-    part = part_of("", replace(request, out=str(out)), job.given)
-    if job.steps:
-        _do_shared(job.steps, part, cache, folder, told)
-        return "", False
-    try:
-        converted(part, told)
-    except PartlyError as error:
-        raise _Failed(error, _kept(cache, out), True) from error
-    except Exception as error:
-        left = getattr(error, "left", None)
-        raise _Failed(error, _kept(cache, left) if left else "", False) from error
-    return _kept(cache, out), True
+    def _task(self, cell: Travelling) -> _Cell:
+        """A cell whose files are here."""
+        place = self._place(cell)
+        if not place.exists():
+            _bring(cell, self._cache, place)
+        out = str(self._folder / "out" / cell.name)
+        request = renamed(cell.request, lambda text: _here(text, place))
+        return _Cell(cell.name, {"out": out}, part_of("", replace(request, out=out), cell.given),
+                     cell)  # fmt: skip
+
+    def _place(self, cell: Travelling) -> Path:
+        return self._folder / cell.files
+
+    def _ended(self, item: Ended) -> None:
+        """Puts what a cell made into the store, and tells of it."""
+        cell, made, error = self._cells[item.name], "", item.error
+        folder = item.folder or getattr(error, "left", None)
+        try:
+            made = _kept(self._cache, folder) if folder is not None else ""
+        except Exception as failure:
+            error = failure
+        said = self._as_there(error, cell) if error is not None else None
+        whole = bool(made and item.folder)
+        peak = self._cache.recall(cell.kind) or 0
+        self._told.result(cell.name, Result(said, made, whole, item.seconds, peak))
+
+    def _as_there(self, error: Exception, cell: Travelling) -> Mapping[str, Any]:
+        """An error with the paths that the user knows; a bug with where it is."""
+        if isinstance(error, InternalError) and isinstance(error.__cause__, Exception):
+            error = error.__cause__
+        plain = plain_error(error)
+        if isinstance(plain, InternalError):
+            plain.details = (*plain.details, *traceback.format_exception(error))
+
+        def there(text: str) -> str:
+            text = text.replace(str(self._folder / "out" / cell.name), cell.out)
+            return text.replace(str(self._place(cell)), cell.folder.rstrip("/"))
+
+        said = plain.as_dict()
+        return {**said, "message": there(plain.message), "hint": there(plain.hint),
+                "details": [there(line) for line in plain.details]}  # fmt: skip
 
 
 def _do_shared(steps: Collection[str], part: Part, cache: Cache, folder: Path, told: _Told) -> None:
@@ -240,24 +309,23 @@ def _do_shared(steps: Collection[str], part: Part, cache: Cache, folder: Path, t
         run_steps(work, _Shared(wanted), told)
 
 
-def _brought(job: Job, cache: Cache, folder: Path) -> Request:
-    """Brings the files that a job reads out of the store.
+def _bring(cell: Travelling, cache: Cache, place: Path) -> None:
+    """Brings the files that a cell reads out of the store.
 
     Raises:
         MachineError: They aren't there.
     """
-    entry = cache.find(job.files)
+    entry = cache.find(cell.files)
     if entry is None:
         away = cache.behind.away if cache.behind else ""
         raise MachineError(
-            f"the store {job.request.cache} doesn't have the files that were put there"
+            f"the store {cell.request.cache} doesn't have the files that were put there"
             + (f": {away}" if away else ""),
             hint="It has to be the same store on every node of the Ray cluster.",
             code="store-failed",
         )
     if (entry / FILES).is_dir():
-        shutil.copytree(entry / FILES, folder / FILES, copy_function=_linked)
-    return job.request
+        shutil.copytree(entry / FILES, place, copy_function=_linked)
 
 
 def _linked(source: str, target: str) -> None:
@@ -269,23 +337,8 @@ def _linked(source: str, target: str) -> None:
     shutil.copyfile(source, target)
 
 
-def _here(text: str, folder: Path) -> str:
-    return str(folder / FILES / text.removeprefix(SENT)) if text.startswith(SENT) else text
-
-
-def _as_there(error: Exception, job: Job, folder: Path) -> Mapping[str, Any]:
-    """An error with the paths that the user knows; a bug with where it is."""
-    plain = plain_error(error)
-    if isinstance(plain, InternalError):
-        plain.details = (*plain.details, *traceback.format_exception(error))
-
-    def there(text: str) -> str:
-        text = text.replace(str(folder / "out" / job.name), job.out)
-        return text.replace(str(folder / FILES), job.folder.rstrip("/"))
-
-    said = plain.as_dict()
-    return {**said, "message": there(plain.message), "hint": there(plain.hint),
-            "details": [there(line) for line in plain.details]}  # fmt: skip
+def _here(text: str, place: Path) -> str:
+    return str(place / text.removeprefix(SENT)) if text.startswith(SENT) else text
 
 
 def _kept(cache: Cache, folder: Path) -> str:

@@ -57,6 +57,18 @@ def space_to_depth(x: Tensor, block: int) -> Tensor:
     return ops.reshape(x, (-1, h, w, block * block * depth))
 
 
+def pad_apart(x: Tensor, pads: tuple[tuple[int, int], ...]) -> Tensor:
+    """Zeros around, and behind the last axis one more, which is cut off: TensorFlow crashes where
+    its optimizer joins a padding to a convolution whose input that isn't.
+
+    Args:
+        x: A tensor of any shape.
+        pads: How many elements are added before and behind each axis.
+    """
+    *others, (before, behind) = pads
+    return ops.pad(x, (*others, (before, behind + 1)))[..., :-1]
+
+
 def pad_with(x: Tensor, pads: tuple[tuple[int, int], ...], value: Tensor) -> Tensor:
     """Borders of a number that is computed.
 

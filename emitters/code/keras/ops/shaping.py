@@ -189,4 +189,12 @@ def pad(c: Context) -> None:
         value = value.replace("True", "1")
         c.emit(f'ops.cast(ops.pad(ops.cast({x}, "int32"), {told}{value}), "bool")')
         return
-    c.emit(f"ops.pad({x}, {told}{value})")
+    name = "ops.pad" if value or not _is_taken(c) else c.helper("pad_apart")
+    c.emit(f"{name}({x}, {told}{value})")
+
+
+def _is_taken(c: Context) -> bool:
+    """Whether TensorFlow would take zeros for a convolution's own where they aren't: they are added
+    to its result, or lie around other axes than those of space."""
+    pairs, users = borders(c), [node.op_type for node, _ in c.node.outputs[0].uses()]
+    return "Add" in users or ("Conv" in users and any((*pairs[0], *pairs[-1])))

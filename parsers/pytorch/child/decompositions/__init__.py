@@ -15,9 +15,22 @@ import torch
 
 def apply(program: Any) -> Any:
     """A traced program with every operator that needs it written as others."""
-    from . import bags, complexes, distances, elements, pooling, resizing, sorting, spectral
+    from . import (
+        bags,
+        complexes,
+        convolution,
+        distances,
+        elements,
+        pooling,
+        resizing,
+        sorting,
+        spectral,
+    )
 
-    families = bags, complexes, distances, elements, pooling, resizing, sorting, spectral
+    families = (
+        *(bags, complexes, convolution, distances, elements, pooling, resizing),
+        *(sorting, spectral),
+    )
     known = {}
     for family in families:
         known.update(family.TABLE)

@@ -1,5 +1,5 @@
-"""Signs, the greater where NaN counts for nothing, products so far, edges that are repeated, and
-the scaled complementary error function."""
+"""Signs, the greater where NaN counts for nothing, products so far, edges that are repeated, norms
+of scalars, and the scaled complementary error function."""
 
 from __future__ import annotations
 
@@ -51,6 +51,8 @@ def _repeats_a_cut(node: Any) -> bool:
 
 
 def _pad(x: Any, pads: Any, mode: str = "constant", value: Any = None) -> Any:
+    if mode != "replicate":
+        return NotImplemented
     for index in range(len(pads) // 2):
         before, after = pads[2 * index], pads[2 * index + 1]
         if before or after:
@@ -58,6 +60,21 @@ def _pad(x: Any, pads: Any, mode: str = "constant", value: Any = None) -> Any:
             places = torch.arange(-before, x.shape[axis] + after)
             x = x.index_select(axis, places.clamp(0, x.shape[axis] - 1))
     return x
+
+
+def _is_scalar(node: Any) -> bool:
+    x = value(node.args[0])
+    return bool(x.dim() == 0 and x.dtype.is_floating_point)
+
+
+def _vector_norm(
+    x: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
+) -> Any:
+    """Of a scalar, whose one axis ONNX hasn't."""
+    if x.dim():
+        return NotImplemented
+    x = x if dtype is None else x.to(dtype)
+    return (x != 0).to(x.dtype) if ord == 0 else x.abs()
 
 
 _ERFC = (
@@ -101,4 +118,5 @@ TABLE = {
     _ATEN.special_erfcx.default: Definition(_erfcx),
     _ATEN.special_log_ndtr.default: Definition(_log_ndtr),
     _ATEN.pad.default: Definition(_pad, _repeats_a_cut),
+    _ATEN.linalg_vector_norm.default: Definition(_vector_norm, _is_scalar),
 }
