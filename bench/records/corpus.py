@@ -93,7 +93,8 @@ def timm_model(name: str) -> Made:
 
     torch.manual_seed(SEED)
     model = timm.create_model(name, pretrained=False).eval()
-    return Made(model, {_first(model): _pixels(*model.default_cfg["input_size"])})
+    return Made(_fitted(model, pixels := _pixels(*model.default_cfg["input_size"])),
+                {_first(model): pixels})  # fmt: skip
 
 
 def torchvision_model(name: str) -> Made:
@@ -109,10 +110,22 @@ def torchvision_model(name: str) -> Made:
     if name == "googlenet":
         options |= {"aux_logits": False, "init_weights": False}
     model = models.get_model(name, **options).eval()
-    side = 320 if is_detector else 224
     if is_detector:
-        return Made(_OnePicture(model), {"pixels": _pixels(3, side, side)})
-    return Made(model, {_first(model): _pixels(3, side, side)})
+        return Made(_OnePicture(model), {"pixels": _pixels(3, 320, 320)})
+    return Made(_fitted(model, pixels := _pixels(3, 224, 224)), {_first(model): pixels})
+
+
+def _fitted(model: torch.nn.Module, pixels: np.ndarray[Any, Any]) -> torch.nn.Module:
+    """Has batch normalization take its statistics from some pictures, as training would: with those
+    of no data, values fade from layer to layer, and outputs hardly differ."""
+    norms = [m for m in model.modules() if isinstance(m, torch.nn.BatchNorm2d)]
+    for norm in norms:
+        norm.reset_running_stats()
+        norm.momentum = None  # the mean of all
+        norm.train()
+    with torch.no_grad():
+        model(torch.from_numpy(pixels))
+    return model.eval()
 
 
 def _first(model: torch.nn.Module) -> str:
