@@ -84,8 +84,14 @@ class Drops:
 
 
 class Tallies:
-    """One model's metrics, beside the source's; see :class:`Drops`. Models may be judged side by
-    side: metrics take turns, for a user's is one process, and COCO's takes over what is printed."""
+    """One model's metrics, beside the source's; see :class:`Drops`.
+
+    Args:
+        metrics: The metrics.
+        source: What each metric noted of the source, sample by sample.
+        turn: Held while a metric is at work. Models may be judged side by side; a user's metric is
+            one process, and COCO's takes over what is printed.
+    """
 
     def __init__(self, metrics: Sequence[Metric], source: Iterator[list[Any]], turn: Lock) -> None:
         self._tallies = [MetricTally(metric) for metric in metrics]
