@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from bench.records.small import ROWS, SEED, Form, Made, make
+from bench.records.small import ROWS, SEED, Form, Made, fitted, make
 
 _TV, _TIMM = "torchvision", "timm"
 BUILT: dict[str, tuple[str, ...]] = {
@@ -93,8 +93,8 @@ def timm_model(name: str) -> Made:
 
     torch.manual_seed(SEED)
     model = timm.create_model(name, pretrained=False).eval()
-    return Made(_fitted(model, pixels := _pixels(*model.default_cfg["input_size"])),
-                {_first(model): pixels})  # fmt: skip
+    samples = {_first(model): _pixels(*model.default_cfg["input_size"])}
+    return Made(fitted(model, samples), samples)
 
 
 def torchvision_model(name: str) -> Made:
@@ -112,20 +112,8 @@ def torchvision_model(name: str) -> Made:
     model = models.get_model(name, **options).eval()
     if is_detector:
         return Made(_OnePicture(model), {"pixels": _pixels(3, 320, 320)})
-    return Made(_fitted(model, pixels := _pixels(3, 224, 224)), {_first(model): pixels})
-
-
-def _fitted(model: torch.nn.Module, pixels: np.ndarray[Any, Any]) -> torch.nn.Module:
-    """Has batch normalization take its statistics from some pictures, as training would: with those
-    of no data, values fade from layer to layer, and outputs hardly differ."""
-    norms = [m for m in model.modules() if isinstance(m, torch.nn.BatchNorm2d)]
-    for norm in norms:
-        norm.reset_running_stats()
-        norm.momentum = None  # the mean of all
-        norm.train()
-    with torch.no_grad():
-        model(torch.from_numpy(pixels))
-    return model.eval()
+    samples = {_first(model): _pixels(3, 224, 224)}
+    return Made(fitted(model, samples), samples)
 
 
 def _first(model: torch.nn.Module) -> str:

@@ -116,9 +116,8 @@ def make(form: Form) -> Made:
     samples = _samples(form.inputs.split(), model, config)
     if "input_features" in samples:
         model = model.get_encoder()
-    return Made(
-        Answer(model.eval(), [*samples], form.outputs), samples, "small" if form.narrow else ""
-    )
+    answer = fitted(Answer(model.eval(), [*samples], form.outputs), samples)
+    return Made(answer, samples, "small" if form.narrow else "")
 
 
 def _stir(model: torch.nn.Module) -> None:
@@ -128,6 +127,20 @@ def _stir(model: torch.nn.Module) -> None:
         for weight in model.parameters():
             if weight.ndim > 1 and not weight.any():
                 weight.normal_(std=0.02)
+
+
+def fitted(model: torch.nn.Module, samples: Mapping[str, np.ndarray[Any, Any]]) -> torch.nn.Module:
+    """A model whose batch normalization has the statistics of its samples, as training would give
+    it: with those of no data, values fade from layer to layer, and outputs hardly differ."""
+    norms = [part for part in model.modules() if isinstance(part, torch.nn.BatchNorm2d)]
+    for norm in norms:
+        norm.reset_running_stats()
+        norm.momentum = None  # the mean of all
+        norm.train()
+    if norms:
+        with torch.no_grad():
+            model(**{name: torch.from_numpy(array) for name, array in samples.items()})
+    return model.eval()
 
 
 def configuration(form: Form) -> Any:
