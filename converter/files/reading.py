@@ -10,14 +10,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
 
 from converter import plugins
 from converter.errors import MachineError, ModelError, ModelyardError, from_os_error
 from converter.text.words import one_line
-
-if TYPE_CHECKING:
-    pass
 
 AGAIN = "If it was downloaded or copied, do that again; else write it again where it was made."
 _OURS = Path(__file__).resolve().parents[2]
