@@ -92,8 +92,9 @@ def _on_ray(folder: Path, models: Sequence[str]) -> float:
 
 
 def _warm(folder: Path, models: Sequence[str]) -> float:
+    """With the outputs gone; without --reuse-source, those of code would be made again."""
     shutil.rmtree(folder / "swept")
-    return _sweep(folder, models)
+    return _sweep(folder, models, "--reuse-source")
 
 
 def _one_by_one(folder: Path, models: Sequence[str]) -> float:

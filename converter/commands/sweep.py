@@ -6,13 +6,13 @@ import fcntl
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from converter.commands.convert import Part, planned_part
+from converter.commands.convert import Part, planned_part, staging_of
 from converter.commands.executor import Ended, Executor, Task, executor_named, plain_error
 from converter.commands.overview import in_the_way, put
 from converter.commands.report import SWEEP, Files, Tracker, earlier, finish, link
@@ -22,7 +22,10 @@ from converter.files.digest import code_digest, digest_of, file_digest
 from converter.files.scrub import scrub
 from converter.options.recipe import find_recipe, own_fields
 from converter.options.sweep import Cell, Sweep, read_axes
+from converter.pipeline.cache import Cache
+from converter.pipeline.kept_outputs import KeptOutputs, may_be_kept
 from converter.pipeline.layers import overruled
+from converter.pipeline.readings import CHANGED, Readings
 from converter.pipeline.reads import paths_read, without_folder
 from converter.pipeline.run import Listener, Silent
 from converter.pipeline.work import describe_versions
@@ -49,6 +52,7 @@ class CellReport(BaseModel):
     state: State = "waiting"
     kept: bool = Field(default=False, description="Whether an earlier run made it.")
     key: str = Field(default="", description="Of all that it depends on, where it has ended.")
+    modules: str = Field(default="", description="Of what its source's code imported, if known.")
     seconds: float = Field(default=0.0, description="With others beside it.")
     error: dict[str, Any] | None = Field(default=None, description="As --json has errors.")
 
@@ -171,11 +175,8 @@ def sweep(
     made = _Sweep(out, asked.cells(found.where), values, known or plain_error)
     listening = watcher or _Unwatched()
     tasks = made.tasks(again)
-    listening.cells(len(made.cells), sum(cell.kept for cell in made.cells.values()))
-    for cell in made.cells.values():
-        if cell.state == "failed" and not cell.kept:
-            listening.ended(cell)
     if values.get("dry_run"):
+        made.tell(listening)
         return made.result(None)
     if tracker is not None:
         tracker.open(want)
@@ -184,8 +185,10 @@ def sweep(
         made.note(item)
         listening.ended(made.cells[item.name])
 
-    with _held(out):
+    with _held(out), made:
         made.write()
+        tasks = tasks if again else made.without_kept(tasks)
+        made.tell(listening)
         executor.carry_out(tasks, listening, ended)
         finish(made.report, out / PAGE, before, want)
         made.write()
@@ -251,6 +254,8 @@ class _Sweep:
                       for cell in cells}  # fmt: skip
         self._rows: dict[str, list[Row]] = {}
         self._keys: dict[str, str] = {}
+        self._parts: dict[str, Part] = {}
+        self._cache = Cache(False)
         self.errors: dict[str, ModelyardError] = {}
         self.report = SweepReport(title=scrub(out.resolve().name), rows=[])
         self._earlier = self._read()
@@ -285,13 +290,20 @@ class _Sweep:
             f"{file} was changed since a sweep wrote it", code="output-in-the-way", hint=hint
         )
 
+    def __enter__(self) -> _Sweep:
+        self._outputs = KeptOutputs(self._cache)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._outputs.__exit__(*error)
+
     def tasks(self, again: bool) -> list[Task]:
         """What is to be carried out: the cells that can be, and that aren't there yet.
 
         Raises:
             UsageError: Something else is in the place of some, and isn't to be replaced.
         """
-        tasks = []
+        planned: list[Task] = []
         versions = describe_versions()
         for cell in self._asked:
             fields = {"keep_going": True, **self._values, **cell.fields,
@@ -301,13 +313,16 @@ class _Sweep:
                     raise UsageError(
                         "there is no source", code="option-missing", hint="Add: source: net.py:Net"
                     )
-                task = Task(cell.name, fields, planned_part("", fields))
-                self._keys[cell.name] = _key(task.part, versions)
+                self._parts[cell.name] = part = planned_part("", fields)
+                self._keys[cell.name] = _key(part, versions)
+                planned.append(Task(cell.name, fields, part))
             except Exception as error:
                 self.note(Ended(cell.name, error=error))
-                continue
-            if again or not self._is_there(cell.name):
-                tasks.append(task)
+        if planned:
+            asked = planned[0].part.request  # the cache is an option of the whole sweep
+            self._cache = Cache.of(replace(asked, cache=bool(asked.cache)) if asked.dry_run
+                                   else asked)  # fmt: skip
+        tasks = [task for task in planned if again or not self._is_there(task.name)]
         taken = [task.name for task in tasks if self._is_taken(task)]
         if taken:
             raise UsageError(
@@ -317,6 +332,49 @@ class _Sweep:
                 hint="Choose another --out, or pass --overwrite to replace them.",
             )
         return tasks
+
+    def without_kept(self, tasks: Sequence[Task]) -> list[Task]:
+        """Puts in place what the cache has of the cells' outputs; gives the cells that are left."""
+        left = []
+        for task in tasks:
+            try:
+                if not self._is_kept(task):
+                    left.append(task)
+            except Exception as error:
+                self.note(Ended(task.name, error=error))
+        return left
+
+    def _is_kept(self, task: Task) -> bool:
+        """Whether the cache had the cell's output, which is in its place now. Of code, which may
+        read what nobody knows of, only where the user says so."""
+        part, modules = task.part, self._modules(task.name)
+        if modules is None or modules == CHANGED or not self._readings(task.name).reusable:
+            return False
+        if not may_be_kept(part.request, part.plan):
+            return False
+        with staging_of([part], Path(task.fields["out"]), part.request) as staging:
+            if not self._outputs.get(self._keys[task.name] + modules, staging.folder):
+                return False
+            folder = staging.commit()
+        report = read_report(folder / "report.json")
+        self.cells[task.name].kept = True
+        self.note(Ended(task.name, report, folder))
+        return True
+
+    def tell(self, listener: Watcher) -> None:
+        """How many cells there are, and which couldn't be begun."""
+        listener.cells(len(self.cells), sum(cell.kept for cell in self.cells.values()))
+        for cell in self.cells.values():
+            if cell.state == "failed" and not cell.kept:
+                listener.ended(cell)
+
+    def _readings(self, name: str) -> Readings:
+        part = self._parts[name]
+        return Readings(part.request, part.identity, self._cache)
+
+    def _modules(self, name: str) -> str | None:
+        """What is known of the modules that a cell's source imports (:meth:`Readings.modules`)."""
+        return self._readings(name).modules(self._parts[name].plan.step("parse"))
 
     def _is_taken(self, task: Task) -> bool:
         """Whether something is in a cell's place that isn't to be replaced."""
@@ -329,6 +387,8 @@ class _Sweep:
         made now: what came of it is taken over."""
         before = self._earlier.get(name)
         if before is None or not before.key or before.key != self._keys[name]:
+            return False
+        if before.modules and self._modules(name) not in (None, before.modules):
             return False
         names = (f"{name}.failed", name) if before.state == "failed" else (name,)
         there = [folder for n in names if output_guard.is_ours(folder := self._out / n)]
@@ -361,12 +421,21 @@ class _Sweep:
             elif report is None:  # it is tried again; what an earlier run made stays as it is
                 before = self._earlier.get(item.name)
                 cell.key = before.key if before is not None else ""
+        if item.name in self._parts:
+            cell.modules = self._modules(item.name) or ""
         if report is not None and folder is not None:
+            self._keep(item, folder)
             self._add(item.name, report, folder)
         else:
             self._rows[item.name] = [self._failed(cell)]
         if not self._values.get("dry_run") and item.name in self._keys:
             self.write()
+
+    def _keep(self, item: Ended, folder: Path) -> None:
+        """Keeps an output that is whole, and that the cache hasn't given."""
+        cell, part = self.cells[item.name], self._parts[item.name]
+        if item.error is None and not cell.kept and may_be_kept(part.request, part.plan):
+            self._outputs.put(cell.key + cell.modules, folder)
 
     def _add(self, name: str, report: Report, folder: Path) -> None:
         page = link(folder / PAGE, self._out)

@@ -29,7 +29,7 @@ class SweepProgress(Progress):
         """How many there are, and how many an earlier run made."""
         self._count, self._kept, self._begun = count, kept, time.monotonic()
         if kept:
-            self._console.print(Text(f"{kept} of {count} are there from an earlier run"))
+            self._console.print(Text(f"{kept} of {count}: made by an earlier run"))
 
     def ended(self, cell: CellReport) -> None:
         """Leaves a line."""

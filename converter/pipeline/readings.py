@@ -36,6 +36,9 @@ MOST = 2000
 SMALL = 1 << 16
 """Bytes of a file beside the code of which all are read: of a larger one, as many at either end."""
 
+CHANGED = "changed"
+"""In place of a digest of modules."""
+
 _INSTALLED = "installed"
 _MODULES = (".py", ".pyc", ".so", ".pyd")
 
@@ -89,6 +92,18 @@ class Readings:
         except (AttributeError, KeyError, TypeError, OSError):  # none, damaged, or a file is gone
             return None
         return reading if same and self.cache.find(reading.key) else None
+
+    def modules(self, step: Step) -> str | None:
+        """A digest of the modules that the last reading imported; :data:`CHANGED` where a file that
+        it depended on isn't the same any more, None where no reading is known."""
+        note = self.cache.recall(self.slot(step))
+        if note is None:
+            return None
+        try:
+            same = self._surroundings.same(note["around"])
+            return digest_of(note["around"]["seen"]) if same else CHANGED
+        except (AttributeError, KeyError, TypeError, OSError):  # damaged, or a file is gone
+            return CHANGED
 
     def remember(
         self, step: Step, model: Model, warnings: Sequence[str], modules: Mapping[str, Path]

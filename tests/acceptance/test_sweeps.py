@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -217,9 +218,46 @@ def test_a_sweep_that_was_killed_goes_on(folder: Path) -> None:
         os.killpg(run.pid, signal.SIGKILL)
     before = (first / "manifest.json").read_bytes()
     done = modelyard("sweep", "r.yaml", cwd=folder, code=0)
-    assert "from an earlier run" in done.err
+    assert "made by an earlier run" in done.err
     assert (first / "manifest.json").read_bytes() == before and len(cells(folder)) == 4
     assert not [name for name in names(folder / "out") if name.startswith(".")]
+
+
+CODE = """
+import torch
+from parts import double
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return double(x)
+"""
+
+
+@pytest.mark.slow
+def test_what_the_cache_has_is_only_copied(folder: Path) -> None:
+    (folder / "net.py").write_text(CODE)
+    (folder / "parts.py").write_text("def double(x):\n    return x * 2\n")
+    code = {"source": "net.py:Net", "samples": "random:2", "inputs": ["x:batchx4"]}
+    recipe(folder, sweep={"model": [{"source": "cnn.onnx"}, code]}, **{"bench-seconds": 0.1})
+
+    def made(*more: str, code: int = 0) -> list[str]:
+        shutil.rmtree(folder / "out", ignore_errors=True)
+        command("sweep", "r.yaml", "--trust-recipe", *more, cwd=folder, code=code)
+        return [name for name, cell in cells(folder).items() if not cell["kept"]]
+
+    both = ["cnn", "net.py-Net"]
+    assert made() == both
+    before = tree(folder / "out" / "cnn")
+    assert made() == both[1:]  # code may read what nobody knows of
+    assert tree(folder / "out" / "cnn") == before
+    assert made("--reuse-source") == []
+    assert made("--again", "--reuse-source") == both
+    assert made("--bench", "--reuse-source") == made("--bench", "--reuse-source") == both
+    (folder / "parts.py").write_text("def double(x):\n    return x * 3\n")
+    line = ("sweep", "r.yaml", "--trust-recipe", "--bench", "--reuse-source")
+    refused = command(*line, cwd=folder, code=2)
+    assert "  - net.py-Net" in refused.err and "  - cnn" not in refused.err
+    assert made("--reuse-source") == both[1:]
 
 
 def test_a_dry_run_shows_the_cells_and_writes_nothing(folder: Path) -> None:
@@ -324,10 +362,10 @@ def test_a_cell_waits_where_memory_is_short(folder: Path, monkeypatch: pytest.Mo
     plenty, little = Opened(), Opened()
     recipe(folder, sweep={"precision": ["fp32", "fp16", "bf16"]})
     monkeypatch.chdir(folder)
-    assert not sweep("r.yaml", watcher=plenty, out="a").errors
+    assert not sweep("r.yaml", watcher=plenty, out="a", cache=False).errors
     taken = memory.taken([os.getpid(), *memory.family(os.getpid())])
     monkeypatch.setenv("MODELYARD_MEMORY_LIMIT", str(taken + (400 << 20)))
-    assert not sweep("r.yaml", watcher=little, out="b").errors
+    assert not sweep("r.yaml", watcher=little, out="b", cache=False).errors
     assert plenty.most > 1 and little.most == 1
 
 
@@ -347,7 +385,7 @@ def test_another_executor_gives_the_same(folder: Path, monkeypatch: pytest.Monke
     monkeypatch.chdir(folder)
     recipe(folder, sweep={"precision": ["fp32"]})
     both = {"precision": ["fp32", "int8"]}
-    made = modelyard_api.sweep("r.yaml", axes=both, out=Path("a"))
+    made = modelyard_api.sweep("r.yaml", axes=both, out=Path("a"), cache=False)
     assert not made.errors and made.page == Path("a", "report.html")
     assert not sweep("r.yaml", axes=both, out="b", executor=OneByOne()).errors
     for name in ("fp32", "int8"):

@@ -17,9 +17,14 @@ import psutil
 import pytest
 import yaml
 
+from converter.commands.convert import planned_part
+from converter.commands.executor import Task
 from tests.acceptance.cli import COMMAND, Said, images, modelyard, names, small_cnn, tree
 from tests.docs.running import ROOT
 from tests.executors.cluster import Cluster, cluster, node
+
+if find_spec("ray") is not None:
+    from converter.executors.ray.shares import shares_of
 
 pytestmark = pytest.mark.skipif(find_spec("ray") is None, reason="Ray isn't installed")
 
@@ -110,6 +115,25 @@ def begin(folder: Path, *args: str) -> subprocess.Popen[str]:
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)  # fmt: skip
 
 
+def test_sources_are_together_as_far_as_nodes_have_work(tmp_path: Path) -> None:
+    def task(source: str, target: str) -> Task:
+        fields = {"source": str(tmp_path / source), "to": [target], "bench": False}
+        return Task(f"{source}-{target}", fields, planned_part("", fields))
+
+    def together(nodes: int, count: int) -> list[list[str]]:
+        shares = shares_of(
+            [task(source, to) for source in sources[:count] for to in targets], nodes
+        )
+        return [sorted({t.name.split(".")[0] for t in s.tasks}) for s in shares if not s.steps]
+
+    sources, targets = [f"{name}.onnx" for name in "abcdef"], ("onnx", "tflite", "coreml")
+    for number, source in enumerate(sources):
+        small_cnn(tmp_path / source, channels=2 + number)
+    assert together(1, 6) == [["a", "b", "c", "d", "e"], ["f"]]
+    assert together(2, 6) == [["a", "b"], ["c", "d"], ["e", "f"]]
+    assert together(3, 2) == [["a"], ["a"], ["b"], ["b"]]
+
+
 def workers(name: str) -> list[psutil.Process]:
     """Ray's processes that carry out a cell."""
     found = []
@@ -134,7 +158,7 @@ def artifacts(folder: Path) -> dict[str, bytes]:
 def test_artifacts_are_those_of_this_machine_and_shared_steps_run_once(
     folder: Path, ray_cluster: Cluster, caches: Path
 ) -> None:
-    swept(folder, "r.yaml", "--out", "local")
+    swept(folder, "r.yaml", "--out", "local", "--no-cache")
     done = swept(folder, *on(ray_cluster))
     assert "[4/4]" in done.err and (folder / "out" / "report.html").exists()
     for name in ("onnx-fp32", "onnx-int8", "tflite-fp32", "tflite-int8"):
@@ -144,7 +168,12 @@ def test_artifacts_are_those_of_this_machine_and_shared_steps_run_once(
         done_here = {item["step"] for item in timings if not item["cached"]}
         assert not done_here & {"reference", "simplify", "calibrate", "trace:simplify"}
     assert all((caches / name / "steps").is_dir() for name in "ab")
-    assert "4 of 4 are there" in swept(folder, *on(ray_cluster)).err
+    assert "4 of 4: made by an earlier run" in swept(folder, *on(ray_cluster)).err
+    fresh = {"MODELYARD_CACHE": str(folder / "fresh")}
+    line = ("sweep", "r.yaml", "--cache", "store", "--out", "copied")
+    assert "4 of 4: made by an earlier run" in modelyard(*line, cwd=folder, env=fresh, code=0).err
+    both = [tree(folder / out / "tflite-int8") for out in ("out", "copied")]
+    assert both[0] == both[1]
 
 
 @pytest.mark.slow

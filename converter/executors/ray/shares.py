@@ -10,7 +10,7 @@ from converter.commands.executor import Task
 from converter.pipeline.plan import Step
 from converter.pipeline.run import WORKERS
 
-_MOST = 8
+_MOST = 16
 """Cells of one task: other sweeps have their turn after it."""
 
 
@@ -112,16 +112,24 @@ def shares_of(tasks: Sequence[Task], nodes: int) -> list[Share]:
 
 
 def _together(tasks: Sequence[Task], nodes: int) -> Iterator[Sequence[Task]]:
-    """Cells of one source that ask for the same node: at most so many that of several nodes none
-    waits long for the last one to end."""
+    """Cells that ask for the same node, those of one source together: at most so many that of
+    several nodes none waits long for the last one to end."""
     most = min(_MOST, -(-len(tasks) // (2 * nodes - 1)))
-    alike: dict[tuple[str, bool, bool], list[Task]] = {}
+    alike: dict[tuple[bool, bool], dict[str, list[Task]]] = {}
     for task in tasks:
         alone = Share([task])
-        alike.setdefault((task.group, alone.measures, alone.gpu), []).append(task)
-    for found in alike.values():
-        size = -(-len(found) // -(-len(found) // most))
-        yield from (found[start : start + size] for start in range(0, len(found), size))
+        sources = alike.setdefault((alone.measures, alone.gpu), {})
+        sources.setdefault(task.group, []).append(task)
+    for sources in alike.values():
+        made: list[Task] = []
+        for found in sources.values():
+            size = -(-len(found) // -(-len(found) // most))
+            for piece in (found[start : start + size] for start in range(0, len(found), size)):
+                if len(made) + len(piece) > most:
+                    yield made
+                    made = []
+                made += piece
+        yield made
 
 
 def _led_to(task: Task, id: str) -> set[str]:
