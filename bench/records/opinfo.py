@@ -23,7 +23,9 @@ from bench.records.opinfo_calls import Array, Sample, Unfit, difference, outputs
 from bench.records.scoreboard.backend import READ, read, written
 from converter import plugins
 from converter.errors import DependencyError, ModelyardError
+from converter.ir.exported import exporters_mistake
 from converter.ir.model import Model
+from converter.runtime.ort import OrtSession, RefusedModel
 from parsers.pytorch.child import export, signature, tensors
 from parsers.pytorch.child.examples import Examples
 from parsers.pytorch.child.flatten import Flat
@@ -80,6 +82,8 @@ def _one(sample: Sample, targets: Sequence[str]) -> dict[str, list[str]]:
         try:
             feeds = _write(sample, path)
             model = read(onnx.load(path), PASSES)
+            model.source["exporter"] = "torch.onnx"
+            _require_runs(model, feeds)
         except (WorkerError, ModelyardError) as error:
             state = "failed" if getattr(error, "kind", "") == "internal" else "refused"
             return {name: [state, f"source: {_words(error)}"] for name in targets}
@@ -89,6 +93,18 @@ def _one(sample: Sample, targets: Sequence[str]) -> dict[str, list[str]]:
             name: [*_through(name, model.copy(), sample, feeds, Path(folder) / name)]
             for name in targets
         }
+
+
+def _require_runs(model: Model, feeds: dict[str, Array]) -> None:
+    """Refuses what ONNX Runtime doesn't run, as ``convert`` does."""
+    try:
+        session = OrtSession(model.graph, plain=True)
+    except RefusedModel as error:
+        raise exporters_mistake(model, error) from error
+    try:
+        session.run({spec.name: feeds[spec.name] for spec in session.inputs})
+    finally:
+        session.close()
 
 
 def _write(sample: Sample, path: str) -> dict[str, Array]:

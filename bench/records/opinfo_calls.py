@@ -34,6 +34,9 @@ ROUNDED = 8
 
 DRAWS, SEEDS = 3, 8
 
+TIES = ("kthvalue", "topk")
+"""Operators that give places of values; samples of integers have equal ones."""
+
 Array = np.ndarray[Any, Any]
 
 
@@ -81,6 +84,8 @@ def samples(name: str, count: int) -> list[Sample]:
         Unfit: There are none, and why.
     """
     operator, dtype = name.rsplit(":", 1)
+    if operator in TIES and dtype != "float32":
+        raise Unfit("which of equal values it names isn't defined")
     torch.manual_seed(SEED)
     random.seed(SEED)
     forms: dict[Any, Call] = {}

@@ -233,6 +233,8 @@ class Cache:
             except OSError:
                 if not place.is_dir():
                     raise
+            else:
+                self._whole.add(key)
 
     def save(self, key: str, save: Callable[[Path], object]) -> None:
         """Keeps what ``save`` writes into a folder under ``key``, unless something is there.

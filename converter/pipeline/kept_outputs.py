@@ -27,8 +27,8 @@ def may_be_kept(request: Request, plan: Plan) -> bool:
 
 
 class KeptOutputs(AbstractContextManager["KeptOutputs"]):
-    """Output folders in the cache, by the key of all that they depend on; a context manager that
-    waits for what is being kept.
+    """Output folders in the cache, or in the store behind it, by the key of all that they depend
+    on; a context manager that waits for what is being kept.
 
     Args:
         cache: Where they are kept.
@@ -53,7 +53,7 @@ class KeptOutputs(AbstractContextManager["KeptOutputs"]):
 
     def _put(self, key: str, folder: Path) -> None:
         try:
-            self._cache.put(key, folder)
+            (self._cache.behind or self._cache).put(key, folder)
         except (MachineError, OSError) as error:
             self._cache.give_up(error)
 

@@ -36,6 +36,7 @@ _DIVIDES = (
     "rounded after that can be another one"
 )
 _WIDE = (DataType.INT64, DataType.UINT32, DataType.UINT64)
+_INTEGERS = (DataType.INT8, DataType.INT16, DataType.INT32, DataType.UINT8, DataType.UINT16, *_WIDE)
 _SATURATES_RIGHTLY = ("Clip", "Max", "Min", "Slice")
 _NARROW = np.iinfo(np.int32)
 
@@ -185,6 +186,10 @@ _RULES: Mapping[str, Callable[[onnx_ir.Node], str | None]] = {
     "NonMaxSuppression": _nms,
     "Pad": _unless(
         lambda n: text(n, "mode", "constant") != "wrap", "OpenVINO has no padding that wraps"
+    ),
+    "Pow": _unless(
+        lambda n: not any(v is not None and v.dtype in _INTEGERS for v in n.inputs[:1]),
+        "OpenVINO's CPU raises integers to powers in float32",
     ),
     "QuantizeLinear": _unless(lambda n: constant_tensor(n.inputs[1]) is not None, _DIVIDES),
     "ReduceMax": _largest,

@@ -39,6 +39,9 @@ class Net(torch.nn.Module):
             "floored": torch.div(x.round(), 0.1, rounding_mode="floor"),
             "turned": torch.atan2(labels * 0.0, 0.5 - labels),
             "own": F.batch_norm(image, torch.zeros(2), torch.ones(2), training=True),
+            "chosen": torch.where(x > 9, index > 1, index < 1),
+            "any": (index > 1) + (index < 1),
+            "powers": 2 ** (labels - 2),
             "places": torch.repeat_interleave(torch.arange(4), labels + 1),
             "narrow": quantize(x, 0.1, 1, -4, 5, torch.int8).float(),
         }

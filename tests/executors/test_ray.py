@@ -129,7 +129,7 @@ def test_sources_are_together_as_far_as_nodes_have_work(tmp_path: Path) -> None:
     sources, targets = [f"{name}.onnx" for name in "abcdef"], ("onnx", "tflite", "coreml")
     for number, source in enumerate(sources):
         small_cnn(tmp_path / source, channels=2 + number)
-    assert together(1, 6) == [["a", "b", "c", "d", "e"], ["f"]]
+    assert together(1, 6) == [["a", "b", "c", "d", "e", "f"]]
     assert together(2, 6) == [["a", "b"], ["c", "d"], ["e", "f"]]
     assert together(3, 2) == [["a"], ["a"], ["b"], ["b"]]
 

@@ -15,6 +15,7 @@ from converter.ir.model import IR_VERSION, METADATA_KEY, OPSET
 from converter.ir.symbols import is_readable, name_inputs, name_outputs, set_dimension, symbols_of
 from converter.passes.base import ModelPass
 from converter.passes.cleanup.naming import every_node, name_nodes, name_values
+from converter.passes.opset.fit_types import fit_types
 
 _PATH = re.compile(r"(?<![\w.:/])(~|/[\w.@+ -]+|[A-Za-z]:\\[\w.@+ -]+)[/\\][\w.@+-]+")
 _PRIVATE_KEYS = re.compile(
@@ -36,7 +37,9 @@ class Normalize(ModelPass):
         4. Doc strings go, exporters' metadata of graphs, nodes and values goes, and so does
            what in the model's own metadata is a time, a user or a path. The rest of that stays:
            it may hold what the model's user needs, such as its labels.
-        5. The file version is the one that goes with the pipeline's opset.
+        5. Nodes whose types ONNX, or ONNX Runtime, has no operator for are said with others
+           (:mod:`converter.passes.opset.fit_types`).
+        6. The file version is the one that goes with the pipeline's opset.
     """
 
     name = "normalize"
@@ -45,6 +48,7 @@ class Normalize(ModelPass):
     def call(self, model: onnx_ir.Model) -> PassResult:
         """Changes ``model`` in place."""
         changed = _drop_initializer_inputs(model.graph)
+        changed |= fit_types(model)
         changed |= _strip(model)
         changed |= name_values(model)
         changed |= name_nodes(model)
