@@ -7,6 +7,8 @@
   whether all of a row is masked.
 - ``Tile`` of four axes and more with repeats that aren't constant gives what lay in memory (seen in
   2026.4): a Broadcast between two Reshapes is the same.
+- What becomes a truth value and is one of an operator's several outputs isn't compiled (seen in
+  2026.4): it is compared with 0.
 - Blocks of weights that came in 8 bits and need 4 are packed: ONNX of our opset has no such
   integers.
 - An input that no operator takes is dropped, and put back: clients give it.
@@ -222,8 +224,17 @@ def _chain(node: Any) -> tuple[Any, Any, list[int]] | None:
     return found[2], scales[0], list(found[-1].get_output_shape(0))
 
 
+def _truth(node: Any) -> None:
+    openvino, data = engine(), node.input_value(0)
+    if node.get_element_type() != openvino.Type.boolean or data.get_node().get_output_size() == 1:
+        return
+    zero = openvino.op.Constant(data.get_element_type(), openvino.Shape([]), [0])
+    _replace(node, openvino.opset15.not_equal(data, zero))
+
+
 _MENDED = {
     "Constant": _pack,
+    "Convert": _truth,
     "NonMaxSuppression": _suppression,
     "ReduceMax": _largest,
     "Tile": _tile,

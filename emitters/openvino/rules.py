@@ -115,6 +115,17 @@ def _pool(node: onnx_ir.Node) -> str | None:
     return "OpenVINO counts a last window that begins in the padding"
 
 
+def _transposed(node: onnx_ir.Node) -> str | None:
+    """Where OpenVINO's CPU makes a Pad before it pads of its own (seen in 2026.4)."""
+    if text(node, "auto_pad", "NOTSET").startswith("SAME"):
+        return "OpenVINO's padding of transposed convolutions by auto_pad is another"
+    maker = node.inputs[0].producer() if node.inputs[0] is not None else None
+    pads, strides = (node.attributes.get_ints(name, ()) for name in ("pads", "strides"))
+    if is_op(maker, "Pad") and any(pads) and any(step > 1 for step in strides):
+        return "OpenVINO joins the Pad before it to its own padding, and gives another size"
+    return None
+
+
 def _round(node: onnx_ir.Node) -> str | None:
     value = node.inputs[0]
     maker = value.producer() if value is not None else None
@@ -164,10 +175,7 @@ _RULES: Mapping[str, Callable[[onnx_ir.Node], str | None]] = {
     "AveragePool": _pool,
     "Cast": _cast,
     "CastLike": _cast,
-    "ConvTranspose": _unless(
-        lambda n: not text(n, "auto_pad", "NOTSET").startswith("SAME"),
-        "OpenVINO's padding of transposed convolutions by auto_pad is another",
-    ),
+    "ConvTranspose": _transposed,
     "DFT": _dft,
     "Dropout": _unless(
         lambda n: n.inputs[0] is None or not n.inputs[0].is_graph_input(),

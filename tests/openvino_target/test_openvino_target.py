@@ -122,6 +122,9 @@ INF = "{-inf}"
 @pytest.mark.parametrize(("text", "feeds"), [
     ("m (float[n,4] x) => (float[n,3] v, int64[n,3] i) <int64[1] k = {3}> { v, i = TopK(x, k) }",
      {"x": np.ones((2, 4), np.float32)}),
+    ("m (int32[2,4] x) => (bool[2,3] y, int64[2,3] i) <int64[1] k = {3}>"
+     " { v, i = TopK(x, k) y = Cast<to = 9>(v) }",
+     {"x": np.arange(8, dtype=np.int32).reshape(2, 4)}),
     ("m (float[1,2,4] x, float[1,1,2] s) => (int64[c,3] y) <int64[1] k = {9}, float[1] t = {0.5}>"
      " { y = NonMaxSuppression(x, s, k, t) }",
      {"x": np.array([[[0, 0, 1, 1], [0, 0, 1, 0.5]]], np.float32),
@@ -151,6 +154,11 @@ def test_is_brought_to_what_onnx_says(text: str, feeds: dict[str, Any], tmp_path
 @pytest.mark.parametrize(("text", "why"), [
     ("m (int64[n] x) => (int64[n] y) <int64 c = {1099511627776}> { y = Add(x, c) }", "32 bits"),
     ("m (string[n] x, string[n] z) => (bool[n] y) { y = Equal(x, z) }", "text"),
+    ("m (int32[n] x, int32[n] z) => (int32[n] y) { y = Pow(x, z) }", "in float32"),
+    ("m (float[1,1,4,4] x, float[1,1,3,3] w) => (float[1,1,a,b] y)"
+     " <int64[8] p = {0,0,0,0,0,0,0,1}>"
+     " { h = Pad(x, p) y = ConvTranspose<strides = [2, 2], pads = [1, 1, 1, 1]>(h, w) }",
+     "another size"),
     ("m (float[n] x) => (double[n] y) { y = Cast<to = 11>(x) }", "float64"),
     ("m (float[n] x) => (uint8[n] y, float s, uint8 z) { y, s, z = DynamicQuantizeLinear(x) }",
      "1 / y"),

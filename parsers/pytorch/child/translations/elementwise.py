@@ -8,7 +8,7 @@ from typing import Any
 import onnx_ir
 from onnxscript.onnx_opset import opset18 as op
 
-from .values import scalar, whole
+from .values import scalar
 
 
 def _elu(self: Any, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Any:
@@ -72,40 +72,36 @@ def _rsub(self: Any, other: Any, alpha: float = 1) -> Any:
 
 
 def _power(self: Any, exponent: Any) -> Any:
-    """pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor; of integers, 0 where the exponent
-    is negative and the base isn't 1 or -1"""
-    kinds = {self.dtype, exponent.dtype}
-    if any(kind.is_floating_point() or kind == onnx_ir.DataType.BOOL for kind in kinds):
-        return op.Pow(self, exponent)
-    power = op.Pow(self, op.Abs(exponent))
-    unit = op.Equal(op.Abs(self), scalar(1, self))
-    is_whole = op.Or(op.GreaterOrEqual(exponent, scalar(0, exponent)), unit)
-    return op.Where(is_whole, power, scalar(0, self))
+    """pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor"""
+    integers = self.dtype in _INTEGERS and exponent.dtype in _INTEGERS
+    return _whole_power(self, exponent, self) if integers else op.Pow(self, exponent)
 
 
 def _power_of(self: float, exponent: Any) -> Any:
     """pow.Scalar(Scalar self, Tensor exponent) -> Tensor"""
-    integers = isinstance(self, int) and not exponent.dtype.is_floating_point()
-    kind = (
-        exponent.dtype if integers or exponent.dtype.is_floating_point() else onnx_ir.DataType.FLOAT
-    )
-    return _power(op.Constant(value=onnx_ir.tensor(self, dtype=kind)), exponent)
+    if isinstance(self, int) and exponent.dtype in _INTEGERS:
+        return _whole_power(scalar(self, exponent), exponent, exponent)
+    like = exponent if exponent.dtype.is_floating_point() else _float(exponent, exponent)
+    kind = exponent.dtype if like is exponent else onnx_ir.DataType.FLOAT
+    return op.Pow(op.Constant(value=onnx_ir.tensor(float(self), dtype=kind)), like)
 
 
-def _one_hot(self: Any, num_classes: int = -1) -> Any:
-    """one_hot(Tensor self, int num_classes=-1) -> Tensor; -1 stands for the largest one and 1"""
-    depth = op.Constant(value=onnx_ir.tensor([num_classes], dtype=onnx_ir.DataType.INT64))
-    if num_classes < 0:
-        depth = op.Add(op.Reshape(op.ReduceMax(self, keepdims=0), whole([1])), whole([1]))
-    return op.OneHot(self, depth, whole([0, 1]), axis=-1)
+def _whole_power(base: Any, exponent: Any, like: Any) -> Any:
+    """A power of integers: 0 where the exponent is negative and the base isn't 1 or -1."""
+    unit = op.Equal(op.Abs(base), scalar(1, like))
+    is_whole = op.Or(op.GreaterOrEqual(exponent, scalar(0, exponent)), unit)
+    return op.Where(is_whole, op.Pow(base, op.Abs(exponent)), scalar(0, like))
 
+
+_INTEGERS = (
+    onnx_ir.DataType.INT8, onnx_ir.DataType.INT16, onnx_ir.DataType.INT32, onnx_ir.DataType.INT64,
+)  # fmt: skip
 
 TABLE = {
     "aten.angle.default": _angle,
     "aten.atan2.default": _atan2,
     "aten.elu.default": _elu,
     "aten.rsub.Scalar": _rsub,
-    "aten.one_hot.default": _one_hot,
     "aten.pow.Scalar": _power_of,
     "aten.pow.Tensor_Tensor": _power,
 }
