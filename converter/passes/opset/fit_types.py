@@ -133,12 +133,8 @@ def _as_integers(edit: Edit, types: Types) -> bool:
     wanted = [value.dtype or DataType.BOOL if own else None
               for value, own in zip(node.outputs, made, strict=True)]  # fmt: skip
     allowed = next(allowed for name, allowed in kinds if name in refused)
-    order = (
-        *filter(_INTEGERS.__contains__, wanted),
-        DataType.INT32,
-        DataType.INT64,
-        DataType.FLOAT,
-    )
+    declared = [kind for kind in wanted if kind in _INTEGERS and kind is not None]
+    order = (*declared, DataType.INT32, DataType.INT64, DataType.FLOAT)
     number = next((kind for kind in order if f"tensor({kind.name.lower()})" in allowed), None)
     if number is None:
         return False
