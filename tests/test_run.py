@@ -1,5 +1,7 @@
 """The executor: order, side by side, alone, the cache, failures."""
 
+import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -299,3 +301,21 @@ def test_a_run_apart_fails_alone_whatever_it_fails_with(error: Exception) -> Non
     assert bad.failed is not None and "no" in bad.failed.message
     assert bad.failed is error or bad.failed.__cause__ is error
     assert all([*run.done] == ["a", run.part] for run in good) and queue.open == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads have a priority on Linux alone")
+def test_what_keeps_results_gives_way_whatever_the_priority_is(tmp_path: Path) -> None:
+    seen: list[int] = []
+
+    class Keeper(Recorder):
+        def keep(self, key: str, result: Any, cache: Cache) -> None:
+            seen.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
+
+    def low() -> None:
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 15)
+        made(Step("a", "a", kept=True), recorder=Keeper()).carry_out()
+
+    thread = threading.Thread(target=low)
+    thread.start()
+    thread.join()
+    assert seen == [19]

@@ -131,7 +131,8 @@ def _give_way() -> None:
     """Has this thread run where a core is idle: models' threads wait for each other, and one that
     has to share its core holds all of them up."""
     if sys.platform == "linux":  # others know processes alone here
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
+        this = os.PRIO_PROCESS, threading.get_native_id()
+        os.setpriority(*this, min(19, os.getpriority(*this) + 10))  # up, only root may
 
 
 class Stopped(BaseException):
