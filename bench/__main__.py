@@ -153,10 +153,10 @@ shared, and one artifact is checked while another is written.
     "sweep": Part("A sweep, against its conversions one by one", sweeps.rows, """
 `modelyard sweep` of zoo models to ONNX, TFLite and Core ML, each in float32 and int8, against one
 `modelyard convert` after the other for the same artifacts, in turns, no latency runs
-(`--no-bench`); means of two rounds. The conversions share a cache that is as cold at first as
+(`--no-bench`); medians of two rounds. The conversions share a cache that is as cold at first as
 the sweep's. Ray: the same sweep on a cluster of this machine alone, one node with both cores, which
-stood before. Again: the same sweep once all is there. Warm: with the cache full, the outputs
-gone.
+stood before. Again: the same sweep once all is there. Warm: with the cache full and the outputs
+gone, with `--reuse-source`.
 """),
     "litert": Part("In LiteRT, beside litert-torch's files", written.litert, """
 Both files are of the same weights, at batch 1, and run in turns in one process: LiteRT with XNNPACK
