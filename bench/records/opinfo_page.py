@@ -25,6 +25,8 @@ each target. `python -m bench.records opinfo` runs them and goes on where an ear
 - A sample becomes a module. Its tensors are the module's inputs. All else is constant.
 - The module becomes an ONNX file as `convert` writes it. The file is read and simplified by
   Modelyard's own passes. None of the passes is verified, so no wrong result is taken back.
+- ONNX Runtime has to run that graph, as `convert` demands. A sample that it doesn't run counts as
+  refused for every target, with `source: ` before the reason.
 - The target's file is written, opened from disk and run in the target's runtime. (Core ML's runs in
   Modelyard's own interpreter, because there is no Core ML on Linux.)
 - The outputs are compared with eager: dtype and shape exactly, integers and booleans exactly, NaN

@@ -185,7 +185,7 @@ def sweep(
         made.note(item)
         listening.ended(made.cells[item.name])
 
-    with _held(out), made:
+    with _held(out), KeptOutputs(made.cache) as made.outputs:
         made.write()
         tasks = tasks if again else made.without_kept(tasks)
         made.tell(listening)
@@ -255,7 +255,8 @@ class _Sweep:
         self._rows: dict[str, list[Row]] = {}
         self._keys: dict[str, str] = {}
         self._parts: dict[str, Part] = {}
-        self._cache = Cache(False)
+        self.cache = Cache(False)
+        self.outputs: KeptOutputs
         self.errors: dict[str, ModelyardError] = {}
         self.report = SweepReport(title=scrub(out.resolve().name), rows=[])
         self._earlier = self._read()
@@ -290,13 +291,6 @@ class _Sweep:
             f"{file} was changed since a sweep wrote it", code="output-in-the-way", hint=hint
         )
 
-    def __enter__(self) -> _Sweep:
-        self._outputs = KeptOutputs(self._cache)
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._outputs.__exit__(*error)
-
     def tasks(self, again: bool) -> list[Task]:
         """What is to be carried out: the cells that can be, and that aren't there yet.
 
@@ -320,7 +314,7 @@ class _Sweep:
                 self.note(Ended(cell.name, error=error))
         if planned:
             asked = planned[0].part.request  # the cache is an option of the whole sweep
-            self._cache = Cache.of(replace(asked, cache=bool(asked.cache)) if asked.dry_run
+            self.cache = Cache.of(replace(asked, cache=bool(asked.cache)) if asked.dry_run
                                    else asked)  # fmt: skip
         tasks = [task for task in planned if again or not self._is_there(task.name)]
         taken = [task.name for task in tasks if self._is_taken(task)]
@@ -353,7 +347,7 @@ class _Sweep:
         if not may_be_kept(part.request, part.plan):
             return False
         with staging_of([part], Path(task.fields["out"]), part.request) as staging:
-            if not self._outputs.get(self._keys[task.name] + modules, staging.folder):
+            if not self.outputs.get(self._keys[task.name] + modules, staging.folder):
                 return False
             folder = staging.commit()
         report = read_report(folder / "report.json")
@@ -370,7 +364,7 @@ class _Sweep:
 
     def _readings(self, name: str) -> Readings:
         part = self._parts[name]
-        return Readings(part.request, part.identity, self._cache)
+        return Readings(part.request, part.identity, self.cache)
 
     def _modules(self, name: str) -> str | None:
         """What is known of the modules that a cell's source imports (:meth:`Readings.modules`)."""
@@ -435,7 +429,7 @@ class _Sweep:
         """Keeps an output that is whole, and that the cache hasn't given."""
         cell, part = self.cells[item.name], self._parts[item.name]
         if item.error is None and not cell.kept and may_be_kept(part.request, part.plan):
-            self._outputs.put(cell.key + cell.modules, folder)
+            self.outputs.put(cell.key + cell.modules, folder)
 
     def _add(self, name: str, report: Report, folder: Path) -> None:
         page = link(folder / PAGE, self._out)

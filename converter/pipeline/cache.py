@@ -134,7 +134,7 @@ class Cache:
     def find(self, key: str) -> Path | None:
         """The entry of ``key``, marked as used now; None where there is none, or it is damaged.
 
-        All of its files are read when it is found for the first time.
+        All of its files are read when it is found for the first time, unless it was added here.
         """
         entry = self._place(key)
         if not self._enabled or not (os.path.lexists(entry) or self._brought(key)):
