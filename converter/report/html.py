@@ -79,8 +79,9 @@ def style(environment: Environment) -> Markup:
     return Markup(environment.loader.get_source(environment, "report.css")[0])
 
 
+@cache
 def page_environment() -> Environment:
-    """Jinja2 with what pages of reports say numbers by."""
+    """Jinja2 with what pages of reports say numbers by; templates are compiled once."""
     environment = markup.environment(trim_blocks=True, lstrip_blocks=True)
     names = (
         "number",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from importlib.metadata import distributions
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 
 from converter.plugins import others, specs
 from converter.plugins.extras import canonical
@@ -26,10 +27,14 @@ def packages() -> list[str]:
 
 def environment_summary() -> dict[str, str]:
     """Versions of the packages that can take part in a conversion, for the manifest."""
-    found = {
-        canonical(item.metadata["Name"]): item.version
-        for item in distributions()
-        if item.metadata["Name"]
+    found = {name: _version(name) for name in packages()}
+    return {
+        "python": ".".join(map(str, sys.version_info[:3])),
+        **{name: has for name, has in found.items() if has is not None},
     }
-    wanted = {name: found[name] for name in packages() if name in found}
-    return {"python": ".".join(map(str, sys.version_info[:3])), **wanted}
+
+
+def _version(name: str) -> str | None:
+    with suppress(PackageNotFoundError):
+        return version(name)
+    return None

@@ -11,7 +11,8 @@ import shutil
 import tempfile
 import threading
 import traceback
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -250,11 +251,20 @@ class _Here:
             except Exception as error:
                 self._ended(Ended(cell.name, error=error))
         if not self._job.steps:
-            Local().carry_out(tasks, self._told, self._ended)
+            self._do_cells(tasks)
             return
         for task in tasks:
             _do_shared(self._job.steps, task.part, self._cache, self._folder, self._told)
             self._told.result(task.name, Result(None))
+
+    def _do_cells(self, tasks: Sequence[Task]) -> None:
+        kept: list[Future[None]] = []
+        with ThreadPoolExecutor(1) as keeper:  # the next steps don't wait for the store
+            Local().carry_out(
+                tasks, self._told, lambda item: kept.append(keeper.submit(self._ended, item))
+            )
+        for each in kept:
+            each.result()
 
     def _task(self, cell: Travelling) -> _Cell:
         """A cell whose files are here."""

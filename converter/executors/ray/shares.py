@@ -10,7 +10,7 @@ from converter.commands.executor import Task
 from converter.pipeline.plan import Step
 from converter.pipeline.run import WORKERS
 
-_MOST = 32
+_MOST = 64
 """Cells of one task: other sweeps have their turn after it."""
 
 
