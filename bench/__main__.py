@@ -154,9 +154,14 @@ shared, and one artifact is checked while another is written.
 `modelyard sweep` of zoo models to ONNX, TFLite and Core ML, each in float32 and int8, against one
 `modelyard convert` after the other for the same artifacts, in turns, no latency runs
 (`--no-bench`); medians of two rounds. The conversions share a cache that is as cold at first as
-the sweep's. Ray: the same sweep on a cluster of this machine alone, one node with both cores, which
-stood before. Again: the same sweep once all is there. Warm: with the cache full and the outputs
+the sweep's. Again: the same sweep once all is there. Warm: with the cache full and the outputs
 gone, with `--reuse-source`.
+"""),
+    "ray": Part("A sweep on Ray, against here", sweeps.ray, """
+The same sweep with a cold cache and `--cache FOLDER`, a store that is empty at first: with
+`--executor ray`, on a cluster of this machine alone (one node with both cores), which stood before,
+and without. Ray needs a store; a sweep here doesn't, so that the second row counts what it costs to
+write it. Medians of two rounds in turns.
 """),
     "litert": Part("In LiteRT, beside litert-torch's files", written.litert, """
 Both files are of the same weights, at batch 1, and run in turns in one process: LiteRT with XNNPACK
