@@ -134,113 +134,129 @@ class Part:
 
 
 PARTS = {
-    "startup": Part("Starting", startup, "Whole commands, in turns, after two that don't count."),
+    "startup": Part("Starting", startup, """
+The two commands run in turns. The first two rounds don't count.
+"""),
     "whole": Part("Whole commands, against bare exporters", whole.rows, """
-From PyTorch weights on disk to one checked artifact, every check on, two samples, a cold cache, no
-latency runs (`--no-bench`); a peer builds the same network, loads the same weights, converts and
-saves, and checks nothing (`bench/peers/networks.py`; weights are random). Medians of three rounds
-in turns. Memory is the largest proportional resident memory of the process tree, looked at four
-times a second: ours runs the framework in one process and the artifact's runtime in another. Steps
-are seconds of their own; some run side by side. litert-torch 0.10.0 is in an environment of its
-own. Where memory is over the peer's, the network is small: the framework's process takes about what
-the peer's does, and while it exports, the tool's (139 MB) and the simplifiers' (95 MB) are there.
+Modelyard goes from PyTorch weights on disk to one checked artifact: every check is on, with two
+samples, a cold cache and no latency runs (`--no-bench`). The peer builds the same network, loads
+the same weights, converts and saves. It checks nothing (`bench/peers/networks.py`). Weights are
+random. Times are medians of three rounds in turns.
+
+Memory is the largest proportional resident memory of the process tree, sampled four times a second.
+Modelyard runs the framework in one process and the artifact's runtime in another. The seconds of
+steps overlap, because some steps run side by side. litert-torch 0.10.0 has an environment of its
+own.
+
+Memory is above the peer's where the network is small. The framework's process takes about as much
+as the peer's, and Modelyard's own process (139 MB) and the simplifiers' (95 MB) exist beside it.
 torch.onnx.export can't export Swin-T: it takes a view that the tensor's strides don't allow.
 """),
     "targets": Part("Several targets in one command", whole.targets, """
-One command for three targets over one for ONNX alone, likewise: what is read and simplified is
-shared, and one artifact is checked while another is written.
+One command for three targets is compared with one command for ONNX alone, measured as above. The
+targets share what is read and simplified. Modelyard checks one artifact while it writes another.
 """),
     "sweep": Part("A sweep, against its conversions one by one", sweeps.rows, """
-`modelyard sweep` of zoo models to ONNX, TFLite and Core ML, each in float32 and int8, against one
-`modelyard convert` after the other for the same artifacts, in turns, no latency runs
-(`--no-bench`); medians of two rounds. The conversions share a cache that is as cold at first as
-the sweep's. Again: the same sweep once all is there. Warm: with the cache full and the outputs
-gone, with `--reuse-source`.
+`modelyard sweep` converts zoo models to ONNX, TFLite and Core ML, each in float32 and int8. It is
+compared with one `modelyard convert` after another for the same artifacts. The two take turns,
+without latency runs (`--no-bench`). Times are medians of two rounds. The conversions share a cache
+that is as cold at first as the sweep's. *Again* is the same sweep when everything is there. *Warm*
+is a sweep with a full cache and without its outputs, with `--reuse-source`.
 """),
     "ray": Part("A sweep on Ray, against here", sweeps.ray, """
-The same sweep with a cold cache and `--cache FOLDER`, a store that is empty at first: with
-`--executor ray`, on a cluster of this machine alone (one node with both cores), which stood before,
-and without. Ray needs a store; a sweep here doesn't, so that the second row counts what it costs to
-write it. Medians of two rounds in turns.
+The same sweep runs with a cold cache and with `--cache FOLDER`, a store that is empty at first. It
+runs with `--executor ray` and without. The Ray cluster is this machine alone: one node with both
+cores, started beforehand. Ray needs a store, and a local sweep doesn't. The second row therefore
+includes the cost of writing the store. Times are medians of two rounds in turns. An earlier run of
+the second row, on a slower and busier Intel Xeon, gave x1.16 (362.8 s / 312.9 s).
 """),
     "litert": Part("In LiteRT, beside litert-torch's files", written.litert, """
-Both files are of the same weights, at batch 1, and run in turns in one process: LiteRT with XNNPACK
-on all cores, medians of 15 runs. Ours takes any batch; litert-torch's has batch 1 for good. On most
-networks both take the same time within a few per cent, which is why the median isn't below 0.9.
+Both files have the same weights. They run at batch 1, in turns, in one process: LiteRT with XNNPACK
+on all cores, medians of 15 runs. Modelyard's file takes any batch; litert-torch's has a fixed batch
+of 1. Most networks take the same time in both files within a few per cent. The median is therefore
+not below 0.9.
 """),
     "moved": Part("Core ML programs, beside coremltools' own", written.moved, """
-There is no Core ML here to run them: operations of each ML Program but constants, and the bytes
-that these read and write (weights too) at batch 1. coremltools converts what torch.export gives;
-both in float32. Ours takes any batch, and has Swin-T's cyclic shifts as slices and concatenations,
-where coremltools gathers: more operations, fewer bytes.
+Core ML can't run here. The table counts the operations of each ML Program, without constants, and
+the bytes that they read and write at batch 1, weights included. coremltools converts the program of
+torch.export. Both programs are in float32. Modelyard's takes any batch. It writes Swin-T's cyclic
+shifts as slices and concatenations, where coremltools gathers. That takes more operations, and
+fewer bytes.
 """),
     "zoo-latency": Part("Models for phones in ONNX Runtime", zoo_latency, """
-Median latency of the ONNX file in ONNX Runtime over that of the source in its own framework
-(LiteRT), in turns; where ours is slower, which kernels its time goes to.
+The ratio is the median latency of the ONNX file in ONNX Runtime over that of the source in its own
+framework (LiteRT), in turns. Where the ONNX file is slower, the row names the kernels that take the
+time.
 
-Of zoo:wakeword-okay-nabu (x3.9) ONNX Runtime runs 66 nodes: 14 QLinearConv in int8, and 26 that
-make uint8 of the int8 at the border of the graph, which on x86 its kernels ask for, and int8
-again. In one process in turns, beside other work: our file 78.7 µs, the same without these 26
-nodes 64.0 µs, a call that hands its inputs back 15.7 µs, LiteRT, which keeps the states itself,
-6.6 µs. Without the border it would take x3.2: what is left are the call and 40 nodes of a
+ONNX Runtime runs 66 nodes of zoo:wakeword-okay-nabu (x3.9). 14 of them are QLinearConv in int8. 26
+convert between int8 and uint8 at the border of the graph, because the kernels for x86 want uint8.
+An earlier run in one process, in turns, beside other work: the file takes 78.7 µs, and 64.0 µs
+without these 26 nodes. A call that returns its inputs takes 15.7 µs. LiteRT takes 6.6 µs, and keeps
+the states itself. Without the border the ratio would be x3.2: the call, and 40 nodes of a
 microsecond each.
 """),
     "int8": Part("int8 in ONNX Runtime", int8, """
-On all cores: float32, ours and `quantize_static`'s in turns in one process (`bench/int8.py`).
-Where it is quicker by less than the limit, quantize_static's file takes as long: that is what ONNX
-Runtime's kernels give on this machine.
+float32, Modelyard's int8 and that of `quantize_static` run in turns in one process, on all cores
+(`bench/int8.py`). Where int8 is less fast than the limit, quantize_static's file takes as long:
+ONNX Runtime's kernels give no more on this machine.
 """),
-    "calibration": Part("Calibration", calibration, "In a process each (`bench/calibration.py`)."),
-    "half": Part("float16", half, "In a process each (`bench/half.py`)."),
+    "calibration": Part("Calibration", calibration, """
+Each way runs in a process of its own (`bench/calibration.py`).
+"""),
+    "half": Part("float16", half, """
+Each way runs in a process of its own (`bench/half.py`).
+"""),
     "tflite": Part("Emitting TFLite", tflite, """
-Whole commands are timed, from one ONNX file at batch 1 to one .tflite file; memory is the largest
-resident memory of the process tree; inference is LiteRT's with XNNPACK, all files in turns in one
+Whole commands are timed, from one ONNX file at batch 1 to one .tflite file. Memory is the largest
+resident memory of the process tree. Inference is LiteRT's with XNNPACK, all files in turns in one
 process. onnx2tf 2.6.9 runs on Python 3.12 in an environment of its own (`bench/tflite.py` says how
-to make it), onnxsim's `export_tflite` in this one. Of ours for ResNet-50, half is Python's start
-and imports.
+to make it). onnxsim's `export_tflite` runs in Modelyard's environment. For ResNet-50, half of
+Modelyard's time is Python's start and imports.
 """),
     "coreml": Part("Emitting Core ML", coreml, """
-Whole commands are timed, from one ONNX file at batch 1 to one .mlpackage; memory is the largest
+Whole commands are timed, from one ONNX file at batch 1 to one .mlpackage. Memory is the largest
 resident memory of the process tree. onnx2coreml 1.1.0 runs in an environment of its own
-(`bench/coreml.py` says how to make it), onnxsim's `export_coreml` in this one. What is spent
-outside of coremltools' import, builder and conversion is a share of the processor seconds of
-emitting, without reading the ONNX file.
+(`bench/coreml.py` says how to make it). onnxsim's `export_coreml` runs in Modelyard's environment.
+*Outside of coremltools* is the share of emission's processor seconds that isn't spent in
+coremltools' import, builder and conversion. Reading the ONNX file doesn't count.
 """),
     "frameworks": Part("Emitting PyTorch and OpenVINO", frameworks.rows, """
-From a model at batch 1 to the written files, in a process each: ours from the IR, theirs from the
-ONNX file (`bench/frameworks.py`). A whole command converts the file, checks the artifact on two
-samples and packs it; it stands beside `--to onnx` and the peer's conversion together.
+Each converter runs in a process of its own, from a model at batch 1 to the written files.
+Modelyard starts from the IR, the peer from the ONNX file (`bench/frameworks.py`). A whole command
+converts the file, checks the artifact on two samples and packs it. It is compared with `--to onnx`
+and the peer's conversion together.
 """),
     "growth": Part("Growth", growth.rows, """
-Each step of a whole command is timed by itself, on models of blocks of convolutions, products and
-sums, and on products of large matrices (`bench/growth.py`); the exponent is that between the two
-largest, of steps that take a second and more there. Seconds of models by bytes are sums of steps.
-Reading and checking open the file in ONNX Runtime, whose own time grows faster than n log n (it is
-timed by itself).
+Each step of a whole command is timed by itself. The models are blocks of convolutions, products and
+sums, and products of large matrices (`bench/growth.py`). The exponent is that between the two
+largest models, of steps that take a second or more there. For models by bytes, seconds are sums of
+steps. Reading and checking open the file in ONNX Runtime, whose own time grows faster than n log n.
+ONNX Runtime is timed by itself.
 
 ![Seconds of passes and of emission over nodes](growth-nodes.svg)
 ![Seconds of passes and of emission over megabytes](growth-bytes.svg)
 """),
     "growth-precisions": Part("Memory by precision", resident.rows, """
-The most that the command's processes keep resident while they convert and check a product of nine
-large matrices, whose weights lie in a file of their own (`bench/resident.py`): mapped pages count,
-and what several processes share counts once. A row gives it as a share of the weights' bytes,
-after what the same command takes for one small matrix, which stands beside it; then its time,
-beside float32's for that target. LiteRT's interpreter by itself holds the weights twice (of the
-604 MB file in float32 1,178 MB: the file's, and those that XNNPACK packs of them). A large file
-whose sizes are all fixed is checked as a compiled model, whose packed weights lie in a file
-(672 MB, and the same numbers). These files have a free batch: compiled models crash there
-(LiteRT 2.3). Most of the time of palettized weights goes to making their tables (k-means) and to
-finding each weight's place; ONNX Runtime looks up every weight when it opens such a file, and holds
-the results.
+The command converts and checks a product of nine large matrices, whose weights lie in a file of
+their own (`bench/resident.py`). A row gives the most that its processes keep resident, as a share
+of the weights' bytes. Mapped pages count. Pages that several processes share count once. What the
+same command takes for one small matrix is subtracted, and stands beside it. Then follows the time,
+beside float32's for that target.
+
+LiteRT's interpreter alone holds the weights twice: 1,178 MB for the 604 MB file in float32, the
+file's and those that XNNPACK packs. Modelyard checks a large file with fixed sizes as a compiled
+model, whose packed weights lie in a file (672 MB, and the same numbers). These files have a free
+batch, with which compiled models crash (LiteRT 2.3). Palettized weights spend most of their time on
+their tables (k-means) and on finding each weight's place. ONNX Runtime looks up every weight when
+it opens such a file, and holds the results.
 """),
 }  # fmt: skip
 """By the names on the command line, in the page's order."""
 
 PAGE_HEAD = """# Performance of modelyard itself
 
-Each part is made by the command below its table, in one run. Whole commands are timed in turns; a
-ratio is that of the medians. Times are of a shared machine: the ratios count.
+The command below each table makes that part, in one run. Whole commands are timed in turns. A ratio
+is that of the medians. The machine is shared, so only ratios count.
 """
 
 PACKAGES = (

@@ -26,13 +26,15 @@ def page(ours: Found, theirs: Found) -> str:
     lines = [
         "# Arguments of PyTorch's operators",
         "",
-        "Made by `python -m bench.arguments`: each operator that torch translates to ONNX, "
-        "or Modelyard does, called as PyTorch's own samples (OpInfo) call it; where those leave an "
-        "argument at its default, with another value. Each call ran eager, and as the ONNX that "
-        "`convert` writes, in ONNX Runtime. An argument counts where eager gives something else "
-        "with its default. A difference is the largest one over the largest value.",
+        "`python -m bench.arguments` makes this page. It calls each operator that torch or "
+        "Modelyard translates to ONNX, as PyTorch's own samples (OpInfo) call it. Where the "
+        "samples leave an argument at its default, another call has another value. Each call runs "
+        "eager, and in ONNX Runtime as the ONNX that `convert` writes. An argument counts in a "
+        "call if its default changes the eager result. A difference is the largest one over the "
+        "largest value.",
         "",
-        f"{len(ours)} operators, {calls} calls; {len(judged)} arguments that count in a call.",
+        f"There are {len(ours)} operators, {calls} calls, and {len(judged)} arguments that count "
+        "in a call.",
     ]
     for head, text, rows in (
         ("Translated by Modelyard", _OURS, _translated(ours, theirs)),
@@ -48,15 +50,17 @@ def page(ours: Found, theirs: Found) -> str:
     return "\n".join([*lines, "", where(*PACKAGES), ""])
 
 
-_OURS = "torch's own translation of these loses an argument, or gives something else."
-_OTHER = "What `convert` writes for these calls isn't eager's result: its check sees that, where "\
-    "the samples show it."  # fmt: skip
-_REFUSED = "The exporter, or ONNX Runtime, doesn't take these calls, and `convert` ends with that."
-_DULL = "A model that gives another argument which no translation reads is refused by name "\
-    "(`parsers/pytorch/child/translations/unread.py`)."  # fmt: skip
-_UNSEEN = "No value that was tried changes what eager gives."
-_SKIPPED = "Random numbers (a model that hangs on them is refused), or no call was found."
-_SAME = "Within rounding in each call; in brackets the arguments that counted in one."
+_OURS = "torch's own translation of these operators loses an argument, or gives another result."
+_OTHER = "For these calls, the file of `convert` gives another result than eager. The check of "\
+    "`convert` sees it where the samples show it."  # fmt: skip
+_REFUSED = "The exporter or ONNX Runtime refuses these calls. `convert` then ends with that error."
+_DULL = "If a model gives any other argument that no translation reads, Modelyard refuses the "\
+    "model and names the argument (`parsers/pytorch/child/translations/unread.py`)."  # fmt: skip
+_UNSEEN = "No value that was tried changes the eager result."
+_SKIPPED = "These operators give random numbers, which Modelyard refuses in outputs, or no call "\
+    "was found for them."  # fmt: skip
+_SAME = "Each call gives eager's result within rounding. The brackets name the arguments that "\
+    "count in a call."  # fmt: skip
 
 
 def _counting(item: Mapping[str, Any]) -> list[str]:
@@ -104,7 +108,7 @@ def _translated(ours: Found, theirs: Found) -> Iterator[str]:
             yield f"| {name} | {argument or 'any'} | {before} | {after} |"
         alike += [] if changed else [name]
     yield ""
-    yield f"Translated here too, though no call shows a difference: {', '.join(alike)}."
+    yield f"Modelyard also translates these, though no call shows a difference: {', '.join(alike)}."
 
 
 def _differ(before: str, after: str) -> bool:

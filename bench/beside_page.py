@@ -44,46 +44,50 @@ class Seen:
 Spent = Mapping[tuple[str, Way], Mapping[str, float]]
 """Microseconds by kind of kernel, by model and way."""
 
-TEXT = """Made by `python -m bench.beside`. Each starts from the same float32 ONNX file, which `convert` wrote, has
-no budget, and is calibrated and judged on the sets of the tables above; cosines are to that file in ONNX
-Runtime. ResNet-50's weights are random: speed alone. "Ours" is `--precision int8` for ONNX and for TFLite;
-`quantize_static` has its best settings (`bench/int8.py`; of a transformer products alone); NNCF its default
-preset, and `MIXED` with `fast_bias_correction=False`, and knows of a transformer that it is one.
-Multiply-adds are counted in the file of ours and of `quantize_static`, and of OpenVINO in what it compiled
-(`runtimePrecision` of the runtime model; attention is inside other kernels there, and isn't counted).
-Latency is that of one sample, with shapes fixed in OpenVINO, each run in a process of its own: medians of
-the fastest of {rounds} rounds in turns, since others use the machine too.
+TEXT = """`python -m bench.beside` makes this section. Each quantizer starts from the same float32 ONNX file, which
+`convert` wrote. None has a budget. All are calibrated and judged on the sets of the tables above. Cosines
+compare with that file in ONNX Runtime. ResNet-50 has random weights, so only its speed counts.
+
+- *ours* is `--precision int8` for ONNX and for TFLite.
+- `quantize_static` has its best settings (`bench/int8.py`). In a transformer it quantizes products alone.
+- NNCF has its default preset, and then `MIXED` with `fast_bias_correction=False`. For a transformer it also has
+  the model type.
+
+The share of multiply-adds comes from the file for ours and `quantize_static`, and from the compiled model for OpenVINO
+(`runtimePrecision` of the runtime model). There, attention is inside other kernels and doesn't count.
+Latency is that of one sample, with fixed shapes in OpenVINO. Each run has a process of its own. Times are medians
+of the fastest of {rounds} rounds in turns, since others use the machine too.
 
 {table}
 
-Where the time goes on one thread, in milliseconds, by each runtime's own profiler: our file in ONNX Runtime,
-NNCF's default in OpenVINO, where sums are part of the kernels before them.
+The next table says where the time goes on one thread, in milliseconds, by each runtime's own profiler. It compares
+our file in ONNX Runtime with NNCF's default in OpenVINO, where sums are part of the kernels before them.
 
 {kernels}
 
-What that says, and what of it is ours to close:
+What follows from the tables:
 
-- EfficientNet-Lite0: nobody else is near our accuracy, so that nobody is faster at the same. ONNX Runtime's
-  and OpenVINO's kernels take as long together: OpenVINO leaves depthwise convolutions in float32, which on a
-  CPU with VNNI costs no more than MLAS' integer ones, and has a better first convolution; MLAS has faster
-  ones of 1 x 1. Of our file nothing is left to fuse: each product is a QLinearConv or QGemm, each sum a
-  QLinearAdd, and the input's QuantizeLinear the only one. The first convolution in float32 was tried: what
-  it gains goes to a reorder and to quantizing an output that is 2.7 times as large as the input.
-- ResNet-50: OpenVINO is ahead. It adds a residual while a convolution writes its output; ONNX Runtime has no
-  such kernel, and its 16 QLinearAdds and the first convolution, whose three channels it gathers pixel by
-  pixel, are most of the difference on one thread. `quantize_static`'s file has the same kernels and takes as
-  long. Neither is to be had by placing Q and DQ otherwise. A first convolution over blocks of 2 x 2 pixels
-  would gather in longer pieces; that isn't done.
-- MiniLM, accuracy: NNCF's worst sample is a little better than ours in ONNX Runtime, all values together are
-  alike. In LiteRT full int8 loses most, and no rounding of weights heals it: an integer FULLY_CONNECTED
-  writes integers, where products in ONNX Runtime and OpenVINO write float32. Sums that a normalization
-  alone reads, in which few channels are large, stay float32 for that reason. What is left a budget
-  heals (`minilm-tflite-int8`: `--min-cosine 0.99`): those layers then keep int8 weights beside float32.
-- MiniLM, speed: OpenVINO is ahead, in products and more in the rest: attention, its products too, biases,
-  activations and quantizing are a few compiled kernels there, and one each in ONNX Runtime (42 QuantizeLinear,
-  32 Add, 24 Transpose, normalizations, Gelus). Ours to close, and not closed: Q, K and V as one product with one bias
-  (ONNX Runtime's kernel for products that write float32 takes no bias from Q/DQ), and ten Muls by which
-  channels are brought to one size.
+- **EfficientNet-Lite0.** No other file is near our accuracy, so none is faster at the same accuracy. The kernels of
+  ONNX Runtime and of OpenVINO take about as long together. OpenVINO leaves depthwise convolutions in float32. On a
+  CPU with VNNI, that costs no more than MLAS' integer kernels. OpenVINO's first convolution is better, and MLAS'
+  convolutions of 1 x 1 are faster. Our file has nothing left to fuse: each product is a QLinearConv or a QGemm, each
+  sum is a QLinearAdd, and only the input has a QuantizeLinear. We tried the first convolution in float32. Its gain
+  goes to a reorder, and to quantizing an output that is 2.7 times as large as the input.
+- **ResNet-50.** OpenVINO is ahead. It adds a residual while a convolution writes its output. ONNX Runtime has no such
+  kernel. On one thread, most of the difference is in ONNX Runtime's 16 QLinearAdds and in its first convolution, which
+  gathers three channels pixel by pixel. `quantize_static`'s file has the same kernels and takes as long. Other places
+  for Q and DQ don't change that. A first convolution over blocks of 2 x 2 pixels would gather longer pieces. We
+  haven't built it.
+- **MiniLM, accuracy.** NNCF's worst sample is a little better than ours in ONNX Runtime. All values together are
+  alike. Full int8 in LiteRT loses most, and no rounding of weights helps: an integer FULLY_CONNECTED writes integers,
+  and products in ONNX Runtime and OpenVINO write float32. For that reason, sums with a few large channels stay in
+  float32 where only a normalization reads them. A budget recovers the rest (`minilm-tflite-int8`:
+  `--min-cosine 0.99`): those layers then keep int8 weights beside float32.
+- **MiniLM, speed.** OpenVINO is ahead in products, and more in the rest. It compiles attention with its products,
+  biases, activations and quantizing into a few kernels. ONNX Runtime has one kernel for each (42 QuantizeLinear,
+  32 Add, 24 Transpose, normalizations, Gelus). Two things are left for us to do: Q, K and V as one product with one
+  bias (ONNX Runtime's kernel for products that write float32 takes no bias from Q/DQ), and ten Muls that bring
+  channels to one size.
 
 {where}
 OpenVINO's environment: {peers}.

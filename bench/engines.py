@@ -132,16 +132,19 @@ def page(folder: Path) -> str:
     versions = [f"{name} {version(name)}" for name in ("tensorrt-rtx", "onnx", "onnx-ir", "torch")]
     return f"""# TensorRT-RTX engines, built without a GPU
 
-Made by `python -m bench.engines FOLDER`: each model converted twice with
-`modelyard convert zoo:NAME --precision {",".join(PRECISIONS)} {" ".join(OPTIONS)}` and what
-else it needs (`bench/engines.py`), for compute capability 8.6, 8.9 and 12.0, with a free batch
-where the model has one. No engine was run here. "Share" is that of the multiply-adds whose layers
-the network asks to be computed in the precision; what the engine's kernels do is known on a GPU
-alone. "Same bytes" is of two builds of `model.plan`, each from its
-conversion's typed graph. The library orders things by their addresses in memory, and compiles
-parts of large graphs in threads of its own: so its process runs at fixed addresses and on one core,
-in batch scheduling. Without the latter two, pp-ocrv4-det int8 had come out in two ways (392 of
-12 MB differ, numbers in internal names); with them, 20 builds of 20 were the same bytes.
+`python -m bench.engines FOLDER` makes this page. It converts each model twice, with
+`modelyard convert zoo:NAME --precision {",".join(PRECISIONS)} {" ".join(OPTIONS)}`
+and other options that the model needs (`bench/engines.py`), for compute capability 8.6, 8.9 and
+12.0. The batch is free where the model's is. No engine ran here.
+
+- *share* is the share of multiply-adds in layers for which the network asks for the precision. Only
+  a GPU shows what the engine's kernels do.
+- *same bytes* compares two builds of `model.plan`, each from the typed graph of its own conversion.
+
+The library orders things by their addresses in memory, and compiles parts of large graphs in its
+own threads. Its process therefore runs at fixed addresses, on one core and in batch scheduling.
+Without the last two, pp-ocrv4-det int8 came out in two ways (392 of 12 MB differ, numbers in
+internal names). With them, 20 builds of 20 had the same bytes.
 
 | model | precision | MB | share | matrix layers | largest shapes | same bytes |
 |---|---|---|---|---|---|---|

@@ -229,30 +229,31 @@ def cpu_of(pid: int) -> float:
     return sum(item.user + item.system for item in times)
 
 
-TEXT = """Made by `python -m bench.files` in {minutes:.0f} minutes: EfficientNet-Lite0 of the zoo, float32, photos of
-{width} x {height} pixels as JPEG (some {kb} kB), one a request; closed loops of {seconds:g} s, medians of {rounds} rounds in which
-all ways take turns, of ratios within a round; callers are processes of their own. Client and server share the machine: compare the ratios within a row's number of callers alone.
+TEXT = """`python -m bench.files` makes this section, in {minutes:.0f} minutes. The model is the zoo's EfficientNet-Lite0 in float32. A
+request is one JPEG photo of {width} x {height} pixels (about {kb} kB). Callers are processes of their own, and ask in closed
+loops of {seconds:g} s. All ways take turns in {rounds} rounds; ratios are medians of those within a round. Client and server
+share the machine, so compare only rows with the same number of callers.
 
 | way | callers | requests/s | of the client's own preparation | server's CPU, ms a request | client's | of the cores' time |
 |---|---|---|---|---|---|---|
 {rows}
 
-Tuned by `modelyard tune --files`, for {most} callers: {tuned}.
+`modelyard tune --files` tuned the package for {most} callers: {tuned}.
 
-The same as a ladder, beside what published reports say of other models on servers with GPUs:
+The next table shows the same as a ladder, beside published reports of other models on servers with GPUs:
 
 | step | theirs | ours, ms a photo | to the first step |
 |---|---|---|---|
 {ladder}
 
-Theirs gain where the device waits for what prepares. Here preparation and model share two cores, which the first step
-keeps busy already: workers take them from the model, and what is left to gain comes with larger batches and fewer threads.
+Their servers gain because the device waits for the preparation. Here, preparation and model share two cores, and the
+first step keeps both busy. Workers take cores away from the model. Larger batches and fewer threads give the rest.
 
-The client's own preparation is that of the same dynamic batching. Where joining requests costs more than it gives,
-as on these two cores, `--no-dynamic-batching` is the better choice: measure where you serve.
+A ratio compares with the client's own preparation under the same setting of dynamic batching. On these two cores,
+joining requests costs more than it gives, and `--no-dynamic-batching` is the better choice. Measure on your server.
 
-"of the cores' time": requests/s times the CPU time of one, client's included, over the cores. Server: tritonserver 2.51 of
-{server}, whose ONNX backend here is ours in Python. Machine: {machine}.
+*of the cores' time* is the requests per second times the CPU time of a request, client included, over the cores. The
+server is tritonserver 2.51 of {server}, with Modelyard's ONNX backend in Python. Machine: {machine}.
 """  # noqa: E501 - a table's row is one line
 
 

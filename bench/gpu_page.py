@@ -10,46 +10,49 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "gpu.md"
 
 HEAD = """# On a GPU
 
-Made by `make gpu-test` (`python -m bench.gpu`). Every conversion runs on the machine itself, with
-its gates; then everything is timed in turns in one process: a warm-up, five rounds of 0.3 s, the
-median of the rounds with the smallest and the largest. *wall* is the time from the start of a run
-until its last output lies in the device's memory, launches included; *device* is the time between
-two CUDA events around the run. Inputs lie on the device before, and outputs stay there. TF32 is
-off everywhere. PyTorch runs in inference mode; `torch.compile` has its defaults and compiles for
-each shape. "engine" is TensorRT's, or TensorRT-RTX's where TensorRT isn't installed.
+`make gpu-test` (`python -m bench.gpu`) makes this page. Every conversion runs on the machine
+itself, with its gates. Then everything is timed in turns in one process: a warm-up, and five rounds
+of 0.3 s. A row gives the median of the rounds, with the smallest and the largest.
+
+- *wall* is the time from the start of a run until its last output is in the device's memory,
+  launches included.
+- *device* is the time between two CUDA events around the run.
+- Inputs are on the device before a run, and outputs stay there. TF32 is off everywhere.
+- PyTorch runs in inference mode. `torch.compile` has its defaults and compiles for each shape.
+- *engine* is TensorRT's, or TensorRT-RTX's where TensorRT isn't installed.
 """
 
 PROVIDERS = """
 ## What runs where
 
 - Engines (`--to tensorrt`, `--to tensorrt-rtx`) run in a process of their own, on the first GPU
-  that CUDA_VISIBLE_DEVICES leaves. `check` copies inputs and outputs; `bench` times the device by
-  CUDA events, each caller (`--bench-concurrency`) with a stream and an execution context of its
-  own. `--cuda-graph` captures a run once and replays it, where sizes of outputs don't depend on
-  values. Of several optimization profiles, the one whose best shapes are nearest is taken; inputs
-  that fit none are refused.
-- TensorRT-RTX compiles kernels on the device: before the first run of a shape, never beside what is
-  timed, and they are kept in modelyard's cache.
-- `--provider cuda`: ONNX Runtime on CUDA, what CUDA can't take on the CPU. `--provider tensorrt`:
-  its TensorRT provider first, then CUDA, then the CPU; its engines are kept in modelyard's cache.
-  A provider that doesn't start is an error. The report's `runtime` lists the providers that run and
-  the nodes that each of them took, counted as they were assigned; `bench` leaves inputs and outputs
-  in the device's memory and takes wall time. TF32 is off for both.
-- Precision is in the graph in every case: no builder flag is set.
+  that CUDA_VISIBLE_DEVICES leaves. `check` copies inputs and outputs. `bench` times the device with
+  CUDA events. Each caller (`--bench-concurrency`) has a stream and an execution context of its own.
+  `--cuda-graph` captures a run once and replays it, where sizes of outputs don't depend on values.
+  If an engine has several optimization profiles, Modelyard takes the one whose best shapes are
+  nearest. It refuses inputs that fit no profile.
+- TensorRT-RTX compiles kernels on the device before the first run of a shape, and never during a
+  timed run. Modelyard keeps the kernels in its cache.
+- `--provider cuda` runs ONNX Runtime on CUDA. Nodes that CUDA can't take run on the CPU.
+- `--provider tensorrt` runs ONNX Runtime's TensorRT provider first, then CUDA, then the CPU.
+  Modelyard keeps its engines in the cache.
+- A provider that doesn't start is an error. The report's `runtime` lists the providers that run,
+  and counts the nodes that ONNX Runtime assigned to each. `bench` leaves inputs and outputs in the
+  device's memory and takes wall time. TF32 is off for both providers.
+- The graph holds the precision in every case. Modelyard sets no builder flag.
 """
 
 ENGINES = """
 ## Engines have not run on a GPU yet
 
-TensorRT-RTX 1.7.1.116 runs on compute capability 8.0, 8.6, 8.9, 12.0 and 12.1. An H200 has 9.0:
-there it opens no engine, not even one that it built on that machine. Its words: "The engine
+TensorRT-RTX 1.7.1.116 runs on compute capability 8.0, 8.6, 8.9, 12.0 and 12.1. An H200 has 9.0.
+There TensorRT-RTX opens no engine, not even one that it built on that machine. It says: "The engine
 cannot run on this GPU, which has compute capability 9.0. [...] TensorRT-RTX does not support this
-compute capability, so the engine cannot be rebuilt for it." TensorRT itself runs there; its
-libraries come from NVIDIA alone, and were not at hand. What runs engines
-(`emitters/tensorrt/session.py`) is written against the libraries' documentation and their
-bindings; `tests/tensorrt_session` runs it, with NVIDIA's own bindings of the CUDA driver, on a
-driver and a TensorRT that stand in below them. On such a GPU an engine's typed graph is checked
-in ONNX Runtime, and the report says so.
+compute capability, so the engine cannot be rebuilt for it." TensorRT itself runs there, but its
+libraries come only from NVIDIA and weren't available. `emitters/tensorrt/session.py` runs engines.
+It was written from the libraries' documentation and their bindings. `tests/tensorrt_session` runs
+it with NVIDIA's own bindings of the CUDA driver; below them, a driver and a TensorRT are stand-ins.
+On such a GPU, Modelyard checks an engine's typed graph in ONNX Runtime, and the report says so.
 """
 
 

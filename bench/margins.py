@@ -21,13 +21,13 @@ import click
 import numpy as np
 
 from bench.measure import where, write_section
+from bench.precision_page import MARGINS
 from bench.wrong_pairs import PAIRS
 from converter import api
 from zoo import catalogue
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "build" / "margins"
-HEAD = "## Gates: the closest good and the closest wrong artifact"
 PACKAGES = ("onnxruntime-gpu", "ai-edge-litert", "coremltools", "torch", "numpy")
 OLDER = ("cosine", "cosine without XNNPACK")
 """Gates whose limits a good artifact keeps to, whatever the others say."""
@@ -62,7 +62,7 @@ def write(good: Sequence[Seen]) -> None:
     """Writes the section."""
     apart = {(i.what, i.precision) for i in good if i.missed and i.gate in OLDER}
     fine = [item for item in good if (item.what, item.precision) not in apart]
-    write_section(ROOT / "docs" / "precision.md", HEAD, page(fine, list(pairs())))
+    write_section(ROOT / "docs" / "precision.md", MARGINS, page(fine, list(pairs())))
 
 
 def zoo() -> Iterator[Seen]:
@@ -169,11 +169,12 @@ def pairs() -> Iterator[Seen]:
 def page(good: Sequence[Seen], wrong: Sequence[Seen]) -> str:
     """The section's text."""
     lines = [
-        f"Made by `python -m bench.margins`: {len({(i.what, i.precision) for i in good})} good "
-        "artifacts (of the zoo and of tests/networks.py, as ONNX, TFLite and Core ML; those whose "
-        "cosine misses its limit aren't good ones, and are left out), and "
-        f"{len(PAIRS)} pairs of a source and an artifact that is wrong (`bench/wrong_pairs.py`).",
-        "A value over the limit misses the gate (a cosine: below it).",
+        "`python -m bench.margins` makes this section. It checks "
+        f"{len({(i.what, i.precision) for i in good})} good artifacts (of the zoo and of "
+        "tests/networks.py, as ONNX, TFLite and Core ML) and "
+        f"{len(PAIRS)} pairs of a source and a wrong artifact (`bench/wrong_pairs.py`). An "
+        "artifact whose cosine misses its limit isn't a good one, and is left out. A value above "
+        "the limit misses the gate. A cosine misses it below the limit.",
         "",
         "| gate | precision | limit | closest good | | closest wrong that it catches | |",
         "|---|---|---|---|---|---|---|",
@@ -186,13 +187,13 @@ def page(good: Sequence[Seen], wrong: Sequence[Seen]) -> str:
         missed.setdefault(f"{item.what} {item.precision}", []).append(item)
     lines += [
         "",
-        f"Of these, {len(missed)} miss another gate than the cosine on their samples.",
+        f"{len(missed)} of the good artifacts miss a gate other than the cosine on their samples:",
         "",
     ]
     for title, items in missed.items():
         told = dict.fromkeys(f"{i.gate} {i.value:.4g} ({i.limit:g})" for i in items)
         lines.append(f"- {title}: {', '.join(told)}")
-    lines += ["", "Wrong artifacts, and the gates that they miss:", ""]
+    lines += ["", "The wrong artifacts miss these gates:", ""]
     for what in PAIRS:
         names = dict.fromkeys(item.gate for item in wrong if item.what == what and item.missed)
         lines.append(f"- {what}: {', '.join(names)}")

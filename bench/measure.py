@@ -178,10 +178,10 @@ def _rollup(process: psutil.Process) -> tuple[int, int]:
 
 
 def where(*packages: str) -> str:
-    """The machine and the versions of packages, for below a table."""
+    """The machine, and the versions of Modelyard and of packages, for below a table."""
     facts = asdict(describe_machine())
     machine = ", ".join(f"{key} {value}" for key, value in facts.items() if value)
-    versions = ", ".join(f"{name} {version(name)}" for name in packages)
+    versions = ", ".join(f"{name} {version(name)}" for name in ("modelyard", *packages))
     return f"Machine: {machine}.\nVersions: {versions}."
 
 

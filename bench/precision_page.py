@@ -13,28 +13,40 @@ from converter.text import words
 if TYPE_CHECKING:
     from bench.precision import Judged, Seen
 
-PACKAGES = ("torch", "tensorflow", "transformers", "onnx", "onnxruntime-gpu", "onnx-ir", "numpy")
+PACKAGES = (
+    "modelyard", "torch", "tensorflow", "transformers", "onnx", "onnxruntime-gpu", "onnx-ir",
+    "numpy",
+)  # fmt: skip
 
 BESIDE = "## Beside OpenVINO and quantize_static"
-"""The section that :mod:`bench.beside` writes."""
+MARGINS = "## Gates: the closest good and the closest wrong artifact"
+"""The sections that :mod:`bench.beside` and :mod:`bench.margins` write."""
 
 LISTED = 12
 """Most nodes in float32 that are named."""
 
 PAGE = """# What lower precisions keep
 
-Made by `python -m bench.precision`: every model by the public API, on real samples out of
-published packages. An artifact is judged against its source, run in its own framework: the cosine
-of its outputs on the worst sample and on all values of a set together, and the task metric (the
-source's / the artifact's) where there are labels. What it was calibrated on is never what it is
-judged on, unless the line says so; a budget (`--min-cosine`) is met on the first set of a case.
-Multiply-adds in the lower precision are counted in the artifact's file; its size is beside that of
-the same target in float32. Latency is that of one sample, measured in turns with the same model in
-float32, with the smallest and largest ratio of a round; only ratios count on a shared machine. Core
-ML packages don't run here: they are read back from disk and computed by ONNX Runtime.
+`python -m bench.precision` makes this page. It converts every model through the public API, on real
+samples from published packages, and compares each artifact with its source in the source's own
+framework.
 
-Every row has its limits. Where one is missed the command ends with 1 and names the row, and the
-page says **no**. `python -m bench.precision --only ROW` measures rows singly and writes nothing.
+- **cosine, worst** is the cosine of the worst sample. **all** is the cosine of an output's values
+  in all samples together.
+- **metric** is the task metric of the source, and then of the artifact, where the samples have
+  labels.
+- An artifact is never judged on the samples that calibrated it, unless its line says so. A budget
+  (`--min-cosine`) applies to the first set of a case.
+- **multiply-adds lowered** is the share of them that computes in the lower precision. It comes from
+  the artifact's file.
+- **MB** is the artifact's size, and that of the same target in float32.
+- **faster than fp32** compares the latency of one sample with the same model in float32. The two
+  run in turns. The brackets hold the smallest and the largest ratio of a round. The machine is
+  shared, so only ratios count.
+- Core ML packages don't run here. They are read back from disk, and ONNX Runtime computes them.
+
+Every row has limits. If one is missed, the command ends with 1 and names the row, and the page says
+**no**. `python -m bench.precision --only ROW` measures single rows and writes nothing.
 
 {parts}
 
@@ -49,7 +61,7 @@ COLUMNS = (
 
 
 def write_page(path: Path, found: Sequence[Seen], machine: Mapping[str, Any]) -> None:
-    """Writes the page; the section of :mod:`bench.beside` stays.
+    """Writes the page; the sections that others write stay.
 
     Args:
         path: The file.
@@ -61,10 +73,11 @@ def write_page(path: Path, found: Sequence[Seen], machine: Mapping[str, Any]) ->
     facts = ", ".join(f"{key} {value}" for key, value in machine.items() if value)
     versions = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
     text = PAGE.format(parts="\n\n".join(parts), machine=facts, versions=versions)
-    beside = read_section(path, BESIDE)
+    kept = {head: read_section(path, head) for head in (BESIDE, MARGINS)}
     path.write_text(text, encoding="utf-8")
-    if beside:
-        write_section(path, BESIDE, beside)
+    for head, section in kept.items():
+        if section:
+            write_section(path, head, section)
 
 
 def _part(name: str, found: Sequence[Seen]) -> str:

@@ -218,8 +218,9 @@ def page(seen: Measured, asked: argparse.Namespace) -> str:
     by = "The workers' cores" if full < 0.8 else "The store's bandwidth"
     return f"""# Many models on many machines
 
-How long it takes to convert {asked.models:,} models to {len(AXES["to"])} targets in \
-{len(AXES["precision"])} precisions each, on 1 to {most} workers, and what it costs. The numbers
+This page says how long it takes to convert {asked.models:,} models to {len(AXES["to"])} \
+targets in {len(AXES["precision"])} precisions each, on 1 to {most} workers, and what it costs. \
+The numbers
 come from a simulation with measured step times. No such night has run.
 
 ```

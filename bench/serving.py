@@ -244,20 +244,21 @@ def share(number: float | None) -> str:
     return "–" if number is None else f"{number:.0%}"
 
 
-TEXT = """Made by `python -m bench.serving` in {minutes:.0f} minutes: ResNet-50 with random weights at {size} x {size},
-float32, one sample a request, closed loops of {seconds:g} s, medians of {rounds} rounds in which what is
-compared takes turns. Every package is as `convert` makes it without options. Client and server share the
-machine. "Bare" is ONNX Runtime in a loop in one process, on all cores, without a server: x1.00.
+TEXT = """`python -m bench.serving` makes this section, in {minutes:.0f} minutes. The model is ResNet-50 with random weights at
+{size} x {size}, in float32, with one sample a request. Callers ask in closed loops of {seconds:g} s. Figures are medians of
+{rounds} rounds, in which the servers take turns. `convert` makes every package without options. Client and server
+share the machine. *bare* is ONNX Runtime in a loop in one process, on all cores, without a server: x1.00.
 
 | server | protocol | 1 caller: requests/s | mean / p95 ms | 4 callers: requests/s | mean / p95 ms | bare runs/s | client's CPU, of the server's |
 |---|---|---|---|---|---|---|---|
 {servers}
 
-A request holds {numbers:,} numbers: in JSON some {json_kb} kB, in V2's binary tensors {binary_kb} kB.
+A request holds {numbers:,} numbers. They take about {json_kb} kB in JSON, and {binary_kb} kB in V2's binary tensors.
 
-Triton's package over a folder by hand, as Triton's documentation has it (platform, inputs, outputs,
-`max_batch_size`, `dynamic_batching {{ }}`), both on the wheel's Triton with the backend of ours. As it is, Triton makes
-two instances of it, each with threads for all cores; our package has one:
+The next table compares Triton's package with a folder written by hand, as Triton's documentation shows it (platform,
+inputs, outputs, `max_batch_size`, `dynamic_batching {{ }}`). Both run on the wheel's Triton with Modelyard's backend.
+By default, Triton makes two instances of the folder by hand, each with threads for all cores. Modelyard's package has
+one:
 
 | by hand | callers | requests/s | mean ms | p95 ms | within {same:.0%} |
 |---|---|---|---|---|---|
@@ -268,9 +269,9 @@ Client and bare runtime: {versions}.
 """  # noqa: E501 - a table's row is one line
 
 
-BESIDE_TEXT = """`bench --server` over perf_analyzer, which runs the line that `--export perf-analyzer` wrote, on one
-Triton, the wheel's, with the same network. Made by `python -m bench.serving --perf-analyzer FILE --seconds {seconds:g}` in
-{minutes:.0f} minutes: closed loops of {seconds:g} s, medians of {rounds} rounds in turns.
+BESIDE_TEXT = """The table gives `bench --server` over perf_analyzer, which runs the line of `--export perf-analyzer`. Both ask the
+wheel's Triton with the same network. `python -m bench.serving --perf-analyzer FILE --seconds {seconds:g}` makes this section,
+in {minutes:.0f} minutes: closed loops of {seconds:g} s, medians of {rounds} rounds in turns.
 
 | callers | requests/s | mean ms | p95 ms | within {near:.0%} |
 |---|---|---|---|---|

@@ -10,7 +10,7 @@ from bench.beside import OPENVINO, PEERS, WAYS, between, child, quantize_static,
 from bench.beside_page import Seen, page
 from bench.measure import write_section
 from bench.peers.runtime import read_samples
-from bench.precision_page import BESIDE, write_page
+from bench.precision_page import BESIDE, MARGINS, write_page
 from converter import api
 from converter.runtime.ort import OrtSession
 from tests.acceptance.cli import small_cnn
@@ -102,3 +102,6 @@ def test_its_section_outlives_the_pages_other_rows(tmp_path: Path) -> None:
         whole = file.read_text()
         assert whole.endswith(f"\n\n{BESIDE}\n\n{text.strip()}\n")
         assert whole.count(BESIDE) == 1 and "cpu another cpu" in whole
+    write_section(file, MARGINS, "A gate.")
+    write_page(file, [], {"cpu": "a third cpu"})
+    assert file.read_text().endswith(f"{text.strip()}\n\n{MARGINS}\n\nA gate.\n")

@@ -36,8 +36,8 @@ SAME = 1.05
 """A ratio of two latencies from which one counts as slower."""
 
 PACKAGES = (
-    *("torch", "transformers", "tensorflow", "keras", "tf2onnx", "ai-edge-litert", "onnx"),
-    *("onnxruntime-gpu", "onnxscript", "onnxsim", "onnxslim", "onnx-ir"),
+    *("modelyard", "torch", "transformers", "tensorflow", "keras", "tf2onnx", "ai-edge-litert"),
+    *("onnx", "onnxruntime-gpu", "onnxscript", "onnxsim", "onnxslim", "onnx-ir"),
 )
 
 HEAD = (
@@ -193,21 +193,21 @@ def _error(said: Mapping[str, Any]) -> str:
 
 PAGE = """# The zoo
 
-Every model of `zoo/catalogue.yaml`, converted to ONNX fp32 and checked. Made by `make zoo`
-(`python -m zoo.page`): for each, in a process of its own,
-`modelyard convert zoo:NAME --no-cache --bench-seconds {bench:g}`, its files fetched before.
+`make zoo` (`python -m zoo.page`) makes this page. It converts every model of `zoo/catalogue.yaml`
+to ONNX fp32 and checks it. Each runs in a process of its own, as
+`modelyard convert zoo:NAME --no-cache --bench-seconds {bench:g}`, after its files were fetched.
 
-- *convert s*: wall time of the command, start and every check included, the latency runs taken
-  off. The machine was shared: orders of magnitude.
-- *nodes*: before and after simplifying.
-- *accuracy*: cosine between the artifact, opened from disk in ONNX Runtime, and the source
-  framework, over all samples; a metric where the samples have labels. It says how close the
-  artifact is to its source, not how good the model is.
-- *source ms*, *ONNX ms*: median latency at batch 1 in the source framework and in ONNX Runtime,
-  measured in turns, on the CPU.
-- Architectures marked *random weights* are there for speed: there is no accuracy to speak of.
-- Models of a file that can run code of its own (TorchScript) are converted with the catalogue's
-  word for that file, which its sha256 holds it to: `trust_source` in the catalogue.
+- *convert s* is the wall time of the command with its start and every check, without the latency
+  runs. The machine is shared, so these are orders of magnitude.
+- *nodes* are those before and after simplifying.
+- *accuracy* compares the artifact, opened from disk in ONNX Runtime, with the source framework. It
+  is the cosine over all samples, and a metric where the samples have labels. It says how close the
+  artifact is to its source, and not how good the model is.
+- *source ms* and *ONNX ms* are median latencies at batch 1 in the source framework and in ONNX
+  Runtime, measured in turns on the CPU.
+- Architectures marked *random weights* are there for speed. Their accuracy means nothing.
+- A TorchScript file can run code of its own. The catalogue trusts such a file by its sha256
+  (`trust_source`).
 
 {table}
 
@@ -219,10 +219,11 @@ Every model of `zoo/catalogue.yaml`, converted to ONNX fp32 and checked. Made by
 
 ## Slower than their source
 
-Of those that take more than {same:g} times their source's time in ONNX Runtime, the kernels that
-it goes to, by its profiler, in one thread, with how many nodes they have. *A call alone* hands such
-inputs back and computes nothing: what ONNX Runtime takes in Python before any kernel. What has a
-faster form is written so already: `emitters/onnx/kernels.py`.
+These models take more than {same:g} times their source's time in ONNX Runtime. The list names the
+kernels that take the time, with the number of their nodes. It comes from ONNX Runtime's profiler,
+in one thread. *A call alone* returns such inputs and computes nothing: ONNX Runtime takes that time
+in Python before any kernel. Where a faster form is known, Modelyard already writes it
+(`emitters/onnx/kernels.py`).
 
 {slower}
 
@@ -243,8 +244,8 @@ def page(outcomes: list[Outcome]) -> str:
         count=len(outcomes),
         same=SAME,
         several="\n".join(
-            f"- `modelyard convert zoo:{name}`: {entry.title}; {entry.told()}, joined by the "
-            f"recipe `{entry.recipe}`."
+            f"- `modelyard convert zoo:{name}`: {entry.title}; {entry.told()}. The recipe "
+            f"`{entry.recipe}` joins them."
             for name, entry in catalogue.joined().items()
         ),
         slower="\n".join(_slower(outcome) for outcome in outcomes if outcome.kernels) or "None.",

@@ -5,14 +5,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 STATES = {
-    "passed": "runs in the target's runtime and gives what the case says",
-    "built": "emitted; it can't run on this machine",
-    "refused": "refused beforehand, with the reason",
-    "unreadable": "refused before the target sees it: the pipeline's opset can't say the same",
-    "beyond": "ONNX Runtime itself refuses the case, or gives something else than it says",
-    "wrong": "runs, and gives something else",
-    "rejected": "emitted, and the runtime refuses it",
-    "crashed": "an error that isn't ours, a dead process, or no end within the time limit",
+    "passed": "runs in the target's runtime and gives the case's outputs",
+    "built": "written; it can't run on this machine",
+    "refused": "Modelyard refuses it beforehand, with the reason",
+    "unreadable": "the pipeline's opset can't express it, so no target gets it",
+    "beyond": "ONNX Runtime itself refuses the case, or gives other outputs",
+    "wrong": "runs, and gives other outputs",
+    "rejected": "written, and the runtime refuses it",
+    "crashed": "an unexpected error, a dead process, or no end within the time limit",
 }
 
 FAILURES = ("wrong", "rejected", "crashed")

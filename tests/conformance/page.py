@@ -23,30 +23,34 @@ PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "conformance.md"
 
 _PACKAGES = {"tflite": "ai-edge-litert", "coreml": "coremltools", "savedmodel": "tensorflow"}
 """The others' are called as the target is."""
-_COMMON = ("onnx", "onnxruntime", "onnxruntime-gpu", "numpy")
+_COMMON = ("modelyard", "onnx", "onnxruntime", "onnxruntime-gpu", "numpy")
 _SECTION = re.compile(r"^## (\S+)\n.*?(?=^## |\Z)", re.M | re.S)
 
 _HEAD = """\
 # Conformance
 
-The official ONNX node tests (`onnx.backend.test.case.node`), through our targets. Each case is read
-as the pipeline reads a model (names completed, brought to the pipeline's opset, shapes repaired; no
-simplifying passes), emitted, opened from disk in the target's own runtime, run, and compared with
-the outputs that the case says, at onnx's own tolerances (relative 1e-3, absolute 1e-7; integers,
-booleans and strings exactly; dtype and shape exactly). `python -m tests.conformance --target TARGET
---write` makes a section anew.
+The official ONNX node tests (`onnx.backend.test.case.node`) run through Modelyard's targets:
 
-A case is
+1. Modelyard reads a case as the pipeline reads a model: it completes names, converts to the
+   pipeline's opset and repairs shapes. No simplifying pass runs.
+2. The target writes its artifact. The target's own runtime opens that from disk and runs it.
+3. The outputs are compared with the case's, at onnx's own tolerances: relative 1e-3, absolute 1e-7.
+   Integers, booleans, strings, dtypes and shapes must be equal.
+
+`python -m tests.conformance --target TARGET --write` makes a section anew.
+
+A case has one of these states:
 
 {states}
 
-The official cases feed everything at run time. Where a target refuses one as it is, it is tried
-again with what networks hold as constants made initializers: first what says how the operator works
-(shapes, axes, pads, counts, limits), then weights too (`tests/conformance/parameters.py` has the
-rule, by the names of the operators' schemas). *constant* counts those that are taken only so.
+The official cases pass every tensor as an input at run time. Networks hold many of these tensors as
+constants. If a target refuses a case, the case is tried again with such inputs as initializers:
+first shapes, axes, pads, counts and limits, and then weights too. `tests/conformance/parameters.py`
+has the rule, by the names of the operators' schemas. *constant* counts the cases that a target
+takes only in this form.
 
-An operator's row holds its own cases and the ones called `..._expanded`, in which ONNX spells the
-operator out in others. Times are from a shared machine: orders of magnitude.
+An operator's row holds its own cases, and the cases called `..._expanded`, in which ONNX writes the
+operator with other operators. The machine is shared, so times are orders of magnitude.
 """
 
 _SHOWN_REASONS = 60

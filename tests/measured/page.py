@@ -19,8 +19,8 @@ from tests.sweep import SHARE
 PAGE = ROOT / "docs" / "tests.md"
 HEAD = """# The tests
 
-Written by `make coverage` and `make mutation`, each the parts that it measures. `make test` runs
-what is quick and what is smoke; `make test-all` runs everything."""
+`make coverage` and `make mutation` write this page, each the parts that it measures. `make test`
+runs the quick and the smoke tests. `make test-all` runs everything."""
 
 UNPROTECTED = "What `make test` leaves unprotected"
 
@@ -83,13 +83,13 @@ def coverage(tests: dict[str, Test]) -> dict[str, str]:
         for part in ("module", "function")
     )
     return {
-        "Coverage": "Of `converter`, `emitters`, `parsers`, `recipes`, `zoo` and `modelyard`, in "
-        "every process that the tests start in this Python. Not measured: children in other "
-        "Pythons, children that are killed or given an environment of their own.\n\n"
+        "Coverage": "This covers `converter`, `emitters`, `parsers`, `recipes`, `zoo` and "
+        "`modelyard`, in every process that the tests start in this Python. It leaves out children "
+        "in other Pythons, killed children, and children with an environment of their own.\n\n"
         + table(("tests", "lines", "branches"), covers)
         + f"\n\n{measured_on()}",
-        UNPROTECTED: "Lines that only the rest of `make test-all` runs, "
-        "and lines that nothing runs.\n\n" + "\n\n".join(weak),
+        UNPROTECTED: "*only the rest* counts the lines that only the rest of `make test-all` runs. "
+        "*nothing* counts the lines that no test runs.\n\n" + "\n\n".join(weak),
     }
 
 
@@ -108,15 +108,11 @@ def tiers(tests: dict[str, Test], sessions: Sequence[dict[str, Any]]) -> list[st
     mended = [test for test in tests.values() if test.mended and not test.failed]
     return [
         table(("tier", "protects", "tests", "of them alone", "minutes"), rows),
-        f"Minutes are the sum of the tests' own. The run took {walls} minutes (on "
-        f"{sessions[0]['workers']} workers, and what runs alone); in it "
-        f"{states['passed']} passed, {states['skipped']} were skipped, {states['failed']} failed"
-        + (
-            f"; of sweeps and of tests with many cases a part ran, one case in {SHARE}"
-            if SHARE > 1
-            else ""
-        )
-        + (f"; {len(mended)} that passed failed at first, and ran again after mends" * bool(mended))
+        f"Minutes are the sum of the tests' own. The run took {walls} minutes, on "
+        f"{sessions[0]['workers']} workers and then one by one. {states['passed']} tests passed, "
+        f"{states['skipped']} were skipped, {states['failed']} failed."
+        + (f" Sweeps and tests with many cases ran one case in {SHARE}." if SHARE > 1 else "")
+        + (f" {len(mended)} failed at first, and passed after a mend." if mended else "")
         + "".join(f"\n- `{test.name}`" for test in tests.values() if test.failed),
     ]
 
@@ -177,11 +173,12 @@ def mutation(found: dict[str, Any]) -> str:
     caught, alike = len(states["caught"]), len(states["equivalent"])
     since = [mutant for mutant in states["caught"] if "since" in mutant]
     parts = [
-        f"{len(found['mutants'])} small changes of our code, a sample (seed {found['seed']}), "
-        f"of commit {found['commit']}, each against the fastest of the tests that come by it, for "
-        f"a minute at most: **{share(caught, len(found['mutants']) - alike)} are noticed**, "
-        f"{len(since)} of them when judged again, with tests that were added; {alike} more change "
-        "nothing that could be noticed.",
+        f"A sample of {len(found['mutants'])} small changes of Modelyard's code (seed "
+        f"{found['seed']}, commit {found['commit']}). The fastest tests that run the changed line "
+        "judge a change, for a minute at most. "
+        f"**The tests notice {share(caught, len(found['mutants']) - alike)}**, {len(since)} of "
+        f"them with tests that were added since. {alike} more have no effect that a test could "
+        "notice.",
     ]
     titles = {
         "survived": "Not noticed",
