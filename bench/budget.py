@@ -1,6 +1,6 @@
 """``python -m bench.budget``: draws docs/budget.svg, what a budget costs, from docs/precision.md.
 
-A point is a row of that page with a budget (``--min-cosine``): how close the artifact is, on its
+A point is a row of that page for ONNX with a budget (``--min-cosine``): how close the artifact is, on its
 worst sample, and what share of the multiply-adds it leaves in the lower precision.
 """
 
@@ -20,7 +20,10 @@ CURVES = {
     ("basic-pitch", "int8"): "basic-pitch, int8",
     ("EfficientNet-Lite0", "fp16"): "EfficientNet-Lite0, fp16",
 }
-_ROW = re.compile(r"\| `(\w+) --min-cosine [^|]*\|[^|]*\| ([\d.]+) \|(?:[^|]*\|){2} ([\d.]+)% \|")
+_ROW = re.compile(
+    r"\| `[\w.-]+-onnx-[^`]*` \| `(\w+) --min-cosine [^|]*\|[^|]*\| ([\d.]+) \|(?:[^|]*\|){2}"
+    r" ([\d.]+)% \|"
+)
 
 
 def points(page: str) -> Mapping[str, Sequence[tuple[float, float]]]:
