@@ -1,7 +1,7 @@
 """``python -m bench.budget``: draws docs/budget.svg, what a budget costs, from docs/precision.md.
 
-A point is a row of that page for ONNX with a budget (``--min-cosine``): how close the artifact is, on its
-worst sample, and what share of the multiply-adds it leaves in the lower precision.
+A point is a row of that page for ONNX with a budget (``--min-cosine``): how close the artifact is,
+on its worst sample, and what share of the multiply-adds it leaves in the lower precision.
 """
 
 from __future__ import annotations
