@@ -25,6 +25,7 @@ from emitters.coreml.context import Context, Program, Var
 from emitters.coreml.images import Image
 from emitters.coreml.interface import Port, free_name, ports
 from emitters.coreml.never import REASONS
+from emitters.coreml.quicker import quotients
 from emitters.coreml.registry import is_legal, lowering_of, operators
 from emitters.coreml.types import held
 from emitters.lowering import operators as shared
@@ -86,7 +87,7 @@ def lower(
         sizes: Of free dimensions, as the user gave them: they settle how many axes there are.
     """
     legalized = Legalize(target, fixed or {}, sizes or {}).apply(model)
-    with BUILDING:
+    with BUILDING, quotients():
         lowered = _build(model, legalized.graph, target, fixed or {}, images or {}, scores)
     lowered.taken, lowered.settled = legalized.told["taken"], legalized.told["settled"]
     return lowered

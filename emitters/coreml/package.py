@@ -19,6 +19,7 @@ from typing import Any
 from converter.errors import MachineError
 from emitters.coreml.lowering import BUILDING, Lowered, target_of
 from emitters.coreml.passes import pipeline
+from emitters.coreml.quicker import one_validation
 from modelyard.containers.coreml import coremltools
 
 _OURS = uuid.uuid5(uuid.NAMESPACE_DNS, "modelyard")
@@ -76,7 +77,7 @@ def _convert(
     from coremltools.converters.mil import converter
 
     number = target_of(target)
-    with BUILDING:
+    with BUILDING, one_validation():
         try:
             model, _ = converter.mil_convert_to_proto(
                 lowered.program,
