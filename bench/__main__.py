@@ -145,8 +145,8 @@ random. Times are medians of three rounds in turns.
 
 Memory is the largest proportional resident memory of the process tree, sampled four times a second.
 Modelyard runs the framework in one process and the artifact's runtime in another. The seconds of
-steps overlap, because some steps run side by side. litert-torch 0.10.0 has an environment of its
-own.
+steps can overlap, because some steps run side by side. litert-torch 0.10.0 has an environment of
+its own.
 
 Memory is above the peer's where the network is small. The framework's process takes about as much
 as the peer's, and Modelyard's own process (139 MB) and the simplifiers' (95 MB) exist beside it.

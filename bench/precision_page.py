@@ -41,8 +41,8 @@ framework.
   the artifact's file.
 - **MB** is the artifact's size, and that of the same target in float32.
 - **faster than fp32** compares the latency of one sample with the same model in float32. The two
-  run in turns, and a figure has the digits that the rounds agree on. *unsteady* means that other
-  programs disturbed the rounds.
+  run in turns, and a figure has the digits that the rounds agree on. *unsteady* means that
+  the rounds don't agree.
 - Core ML packages don't run here. They are read back from disk, and ONNX Runtime computes them.
 
 Every row has limits. If one is missed, the command ends with 1 and names the row, and the page says

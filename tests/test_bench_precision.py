@@ -137,3 +137,11 @@ def test_the_curves_of_budgets_are_those_of_the_page() -> None:
     found = budget.points((docs / "precision.md").read_text("utf-8"))
     assert found["EfficientNet-Lite0, int8"] and all(found.values())
     assert (docs / "budget.svg").read_text("utf-8") == budget_plot(found)
+
+
+def test_the_curves_of_budgets_are_of_onnx_alone() -> None:
+    row = "| `net-{}-int8` | `int8 --min-cosine 0.9` | photos | 0.95000 | 0.96000 | - | 80.0% |"
+    page = "\n".join(
+        ["\n## MiniLM", row.format("coreml"), row.format("onnx"), row.format("tflite")]
+    )
+    assert budget.points(page)["MiniLM, int8"] == [(0.05, 0.8)]

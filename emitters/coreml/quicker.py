@@ -1,7 +1,7 @@
 """coremltools without work whose result is known: programs stay the same.
 
-- Its pipelines validate the whole program after each of some seventy passes, and write it out as
-  text for a log that nobody reads. Here a program is validated after each pipeline.
+- Its pipelines validate the whole program after each of 88 passes (coremltools 9.0), and write it
+  out as text for a log that nobody reads. Here a program is validated after each pipeline.
 - A reshape of a free size has sympy solve ``volume = product of the new sizes`` for the one that is
   left open. Where the volume is a product, that size is the quotient.
 
