@@ -1,10 +1,8 @@
 """The source's process ends once nobody needs it, and is there again where somebody does."""
 
-import os
 from pathlib import Path
 
 import numpy as np
-import psutil
 import pytest
 
 from converter.api import convert
@@ -15,6 +13,7 @@ from converter.commands.opened import working
 from converter.errors import ModelError
 from converter.pipeline.open_source import OpenSource
 from tests.passes.models import Array, ListedSamples
+from tests.processes import running
 
 ONES = {"x": np.ones((1, 4), np.float32)}
 NET = """
@@ -36,21 +35,16 @@ class Drawn(Steady):
 """
 
 
-def workers() -> list[psutil.Process]:
-    there = psutil.Process(os.getpid()).children(recursive=True)
-    return [one for one in there if any("worker/main.py" in word for word in one.cmdline())]
-
-
 @pytest.mark.parametrize("name", ["Steady", "Drawn"])
 def test_a_source_that_rests_comes_back_as_it_was_or_not_at_all(tmp_path: Path, name: str) -> None:
     (tmp_path / "net.py").write_text(NET)
     samples = ListedSamples([ONES])
-    before = len(workers())
+    before = running("worker/main.py")
     with working(f"{tmp_path}/net.py:{name}", {"inputs": ["x:batchx4"]}) as work:
         known = ReferenceOutputs.compute(work.opened.session(), samples, tmp_path / "known")
-        assert len(workers()) == before + 1
+        assert len(running("worker/main.py") - before) == 1
         work.opened.rest(lambda session: known.require_same(session, next(iter(samples))))
-        assert len(workers()) == before
+        assert not running("worker/main.py") - before
         if name == "Drawn":
             with pytest.raises(
                 ModelError, match="gave other outputs when it was read a second time"
@@ -59,7 +53,7 @@ def test_a_source_that_rests_comes_back_as_it_was_or_not_at_all(tmp_path: Path, 
         else:
             found = work.opened.session().run(ONES)
             np.testing.assert_array_equal(list(found.values()), list(known[0].values()))
-    assert len(workers()) == before
+    assert not running("worker/main.py") - before
 
 
 @pytest.mark.parametrize(("outputs", "read", "tells"), [

@@ -46,15 +46,24 @@ def edges(
                 yield f"{spec.name} {name}", {**seen, spec.name: changed}
 
 
-def spoiling(specs: Sequence[TensorSpec], seen: Feeds) -> Iterator[tuple[str, Feeds, Feeds | None]]:
-    """Edges that would spoil whatever is in one batch with them: NaN, with the feeds that have 0 in
-    its place, and infinity, which any saturation may take."""
+def spoiling(
+    specs: Sequence[TensorSpec], seen: Feeds
+) -> Iterator[tuple[str, Feeds, tuple[tuple[Feeds, Feeds], ...]]]:
+    """Edges that would spoil whatever is in one batch with them: NaN, and infinity, which any
+    saturation may take.
+
+    With NaN come pairs of feeds, one with NaN and one with 0 in its place, of the sample and of the
+    sample negated: a ReLU may turn all of one of them into 0.
+    """
     for spec in specs:
         array = seen[spec.name]
         if spec.is_float and array.size:
-            zeros = {**seen, spec.name: _spotted(array, 0.0)}
-            yield f"NaN in {spec.name}", {**seen, spec.name: _spotted(array, np.nan)}, zeros
-            yield f"infinity in {spec.name}", {**seen, spec.name: _spotted(array, np.inf)}, None
+            of = [
+                [{**seen, spec.name: _spotted(each, value)} for each in (array, -array)]
+                for value in (np.nan, 0.0)
+            ]
+            yield f"NaN in {spec.name}", of[0][0], tuple(zip(*of, strict=True))
+            yield f"infinity in {spec.name}", {**seen, spec.name: _spotted(array, np.inf)}, ()
 
 
 def _spotted(array: Array, value: float) -> Array:

@@ -71,8 +71,8 @@ class Probe:
         rows: The names of a batch's rows.
         alone: The rows, each a batch of 1, which the source is asked where it refuses the batch.
         instead: What is tried where the source refuses it.
-        alike: Of NaN, other feeds for which the source has to give the same, or it doesn't handle
-            it on purpose: how an operator takes NaN is nobody's promise.
+        alike: Of NaN, pairs of feeds for which the source has to give the same, or it doesn't
+            handle NaN on purpose: how an operator takes NaN is nobody's promise.
         macs: Multiply-adds of a run, about.
     """
 
@@ -82,7 +82,7 @@ class Probe:
     rows: tuple[str, ...] = ()
     alone: tuple[Feeds, ...] = ()
     instead: tuple[Probe, ...] = ()
-    alike: Feeds | None = None
+    alike: tuple[tuple[Feeds, Feeds], ...] = ()
     macs: int = 0
 
 
@@ -120,16 +120,16 @@ def _answered(
         rows = [found for row in probe.alone if (found := answers.given(row)) is not None]
         given = _joined(rows, outputs) if len(rows) == len(probe.alone) else None
     if given is not None:
-        if probe.alike is None or _same(given, answers.given(probe.alike)):
+        if all(_same(answers.given(one), answers.given(other)) for one, other in probe.alike):
             yield probe, given
         return
     for other in probe.instead:
         yield from _answered(other, answers, outputs)
 
 
-def _same(one: Outputs, other: Outputs | None) -> bool:
+def _same(one: Outputs | None, other: Outputs | None) -> bool:
     """Whether outputs are the same to rounding, and finite."""
-    return other is not None and all(
+    return (one is not None and other is not None) and all(
         np.shape(array) == np.shape(other[name])
         and np.allclose(as_float(array), as_float(np.asarray(other[name])), rtol=1e-4)
         if is_float(array.dtype)
@@ -333,8 +333,8 @@ class Builder:
             feeds = self._stacked([probe.feeds for probe in part])
             yield Probe(f"edges ({', '.join(rows)})", "edge", feeds, rows, instead=tuple(part))
         for name, feeds, alike in spoiling(self.specs, seen):
-            if self.handles_nan or alike is not None:
-                yield Probe(name, "edge", feeds, alike=None if self.handles_nan else alike)
+            if self.handles_nan or alike:
+                yield Probe(name, "edge", feeds, alike=() if self.handles_nan else alike)
         for name, feeds in wide(self.specs, seen):
             yield Probe(name, "wide", feeds)
 

@@ -9,7 +9,6 @@ from contextlib import closing
 from pathlib import Path
 
 import numpy as np
-import psutil
 import pytest
 
 import modelyard
@@ -17,6 +16,7 @@ from converter.preparation.prepared import stages_of, told
 from converter.preparation.staged.base import Item
 from tests.acceptance.cli import typed, written
 from tests.hostile.watching import watched
+from tests.processes import running
 
 MODEL = "g (float[n, 4] x) => (float[n, 4] y) { y = Mul(x, two) }"
 OWN = """
@@ -55,12 +55,6 @@ def made(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def children() -> set[int]:
-    """Processes that functions of the user's run in."""
-    started = psutil.Process().children()
-    return {item.pid for item in started if "step_child" in " ".join(item.cmdline())}
-
-
 def test_a_function_prepares_and_another_answers(made: Path) -> None:
     said = typed("run r.yaml", made, code=2).err
     assert "preparation: " in said and "own.py:bars" in said and "--trust-recipe" in said
@@ -68,13 +62,13 @@ def test_a_function_prepares_and_another_answers(made: Path) -> None:
     with pytest.raises(modelyard.UsageError, match=r"brings code .* own.py:bars, own.py:highest"):
         modelyard.load(made / "out")
     (made / "bad.bar").write_bytes(b"nothing")
-    before = children()
+    before = running("step_child")
     with modelyard.load(made / "out", trust_source=True) as net:
         assert net(made / "bars/2.bar").told == {"highest": 3, "of": 200.0}
         with pytest.raises(modelyard.UsageError, match="it doesn't begin with BARS"):
             net(made / "bad.bar")
-        assert len(children() - before) == 1
-    assert not children() - before
+        assert len(running("step_child") - before) == 1
+    assert not running("step_child") - before
     package = made / "out/serving/litserve/net"
     assert (package / "own.py").read_text() == OWN
     assert "numpy" in (package / "requirements.txt").read_text().split()

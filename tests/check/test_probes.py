@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from converter.ir.model import Model, TensorSpec
 from converter.runtime.ort import OrtSession
 from converter.samples import Sample, Samples
 from converter.samples.generated import RandomSamples
+from tests.passes.models import ListedSamples
 
 LINE = "(float[batch, 4] x) => (float[batch, 4] y)"
 
@@ -153,14 +155,20 @@ def test_what_rounding_explains_counts_for_nothing() -> None:
     assert missed(wave, same) == []
 
 
-@pytest.mark.parametrize(("for_nan", "counts"), [(0.0, True), (5.0, False)])
-def test_nan_counts_where_it_is_handled_on_purpose(for_nan: float, counts: bool) -> None:
+@pytest.mark.parametrize(("of", "counts"), [
+    (lambda x: np.nan_to_num(x, nan=0), True),
+    (lambda x: np.nan_to_num(x, nan=5), False),
+    # a ReLU that takes NaN for 0, as TensorFlow's does; for the sample it is 0 as well
+    (lambda x: np.fmax(np.tile(-x.sum(-1, keepdims=True), 4), 0), False),
+])  # fmt: skip
+def test_nan_counts_where_it_is_handled_on_purpose(of: Callable[[Any], Any], counts: bool) -> None:
     read = model(f"{LINE} {{ y = Relu(x) }}")
 
     def source(feeds: Any) -> dict[str, Any]:
-        return {"y": np.nan_to_num(feeds["x"], nan=for_nan)}
+        return {"y": of(feeds["x"])}
 
-    found = [item.name for item, _ in probes(read).answered(Answers(source), read.outputs)]
+    ones = ListedSamples([{"x": np.ones((1, 4), np.float32)}])
+    found = [item.name for item, _ in probes(read, ones).answered(Answers(source), read.outputs)]
     assert ("NaN in x" in found) is counts
 
 
