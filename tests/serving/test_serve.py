@@ -183,9 +183,10 @@ def test_load_is_measured(made: Path, served: Served, protocol: str) -> None:
         assert point.p99_ms is None  # of 60 requests, none is expected beyond it
         assert point.throughput == pytest.approx(60 * point.batch / point.seconds)
         assert point.queue_ms is not None and point.compute_ms and point.mean_ms
-        assert point.queue_ms + point.compute_ms < point.mean_ms
-        # Warm-up isn't in the statistics, but for runs that a server counts after it has answered.
-        assert point.runs and point.concurrency and point.runs <= point.n + point.concurrency
+        assert max(point.queue_ms, point.compute_ms) < point.mean_ms
+        if point.concurrency == 1:  # else Triton counts what it does after an answer, too
+            assert point.queue_ms + point.compute_ms < point.mean_ms
+        assert point.runs and point.runs <= point.n  # without those of the warm-up
         assert point.cpu_ms and point.memory and point.memory > 50e6 and point.client_share
     assert found.best == max(found.points, key=lambda point: point.throughput)
 
