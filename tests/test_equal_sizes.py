@@ -51,6 +51,13 @@ def test_a_reshape_keeps_the_number_of_elements_and_a_shape_what_it_is_computed_
     ("float[n, 4] x, float[n, 1] w", "c = Greater(x, w) a = Where(c, x, w)", ["k", 4], ["n", 4]),
     ("float[n, 2, 5] x, float[n, 5, 4] w", "a = MatMul(x, w)", ["k", 2, 4], ["n", 2, 4]),
     ("float[n, m, 2, 5] x, float[5] w", "a = MatMul(x, w)", ["n", "k", 2], ["n", "k", 2]),
+    ("float[n, 4] x, float[1, 1, 4] w",
+     "s = Shape<end = 1>(x) one = Constant<value = int64[2] {1, 1}>() "
+     "u = Concat<axis = 0>(s, one) a = Expand(w, u)", ["k", "l", 4], ["n", 1, 4]),
+    ("float[n, 4] x, float[n, 4] w",
+     "s = Shape<end = 1>(x) one = Constant<value = int64[2] {1, 1}>() "
+     "u = Concat<axis = 0>(one, s) a = Expand(w, u)", [1, "k", 4], [1, "n", 4]),
+    ("float[n, 4] x, float[m, 4] w", "s = Shape(x) a = Expand(w, s)", ["k", 4], ["k", 4]),
 ])  # fmt: skip
 def test_what_operators_ask_for(
     inputs: str, body: str, shape: list[int | str], expected: list[int | str]

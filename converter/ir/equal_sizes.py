@@ -200,6 +200,8 @@ def _equations(node: onnx_ir.Node) -> Iterator[tuple[Size, Size]]:
         if asked is not None and len(asked) == len(made):
             sure = [size if size is not None and size.number > 0 else None for size in asked]
             yield from _pairs(sure, made)
+    elif is_op(node, "Expand"):
+        yield from _expanded(shapes[0], computed(node.inputs[1]), made)
     elif is_op(node, "Concat"):
         axis, ranked = node.attributes["axis"].as_int(), [s for s in [made, *shapes] if s]
         for shape in ranked[1:]:
@@ -211,6 +213,21 @@ def _equations(node: onnx_ir.Node) -> Iterator[tuple[Size, Size]]:
         for state in shapes[5:7]:
             if shapes[0] is not None and state is not None and _time_first(node):
                 yield from _pairs([shapes[0][1]], [state[1]])
+
+
+def _expanded(
+    given: Sizes | None, asked: Sizes | None, made: Sizes | None
+) -> Iterator[tuple[Size, Size]]:
+    """Of an Expand: where its operand's or the asked size is 1, the result has the other."""
+    if given is None or asked is None or made is None:
+        return
+    ones: Sizes = [Size()] * len(made)
+    one, other = ((ones + sizes)[-len(made) :] for sizes in (given, asked))
+    for left, right, size in zip(one, other, made, strict=True):
+        if left == Size():
+            yield from _pairs([right], [size])
+        elif right == Size():
+            yield from _pairs([left], [size])
 
 
 def _is_sized(node: onnx_ir.Node) -> bool:

@@ -1,7 +1,12 @@
 """What exporters write around attention that nothing needs where nothing is masked."""
 
+from collections import Counter
+from pathlib import Path
+
+import onnx
 import pytest
 
+import modelyard
 from converter.ir.inference import infer
 from converter.ir.model import Model
 from converter.passes.fuse.attention import FuseAttention
@@ -160,3 +165,27 @@ def test_values_have_the_shapes_that_they_had() -> None:
 def symbols(model: Model) -> set[str]:
     values = [value for node in model.nodes() for value in node.outputs]
     return {str(dim) for value in values for dim in value.shape or ()}
+
+
+VIT = """
+import transformers
+
+def vit():
+    sizes = {"hidden_size": 32, "intermediate_size": 32, "image_size": 32, "patch_size": 8}
+    heads = {"num_hidden_layers": 12, "num_attention_heads": 2}
+    return transformers.ViTModel(transformers.ViTConfig(**sizes, **heads))
+"""
+
+
+@pytest.mark.slow
+def test_patches_that_nothing_masks_have_no_mask(tmp_path: Path) -> None:
+    """transformers expands to the batch a mask that hides nothing."""
+    source, out = tmp_path / "net.py", tmp_path / "out"
+    source.write_text(VIT)
+    inputs = "pixel_values:batchx3x32x32"
+    modelyard.convert(
+        f"{source}:vit", inputs=inputs, samples="random:2", bench=False, out=str(out)
+    )  # fmt: skip
+    (path,) = out.rglob("model.onnx")
+    operators = Counter(node.op_type for node in onnx.load(path).graph.node)
+    assert operators["Softmax"] and not {"Where", "ReduceMax"} & set(operators), operators
