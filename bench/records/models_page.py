@@ -9,13 +9,15 @@ from bench.measure import where
 from bench.records.lists import Listed, listed
 from bench.records.models import TARGETS
 from bench.records.pages import PACKAGES, Found, general, table
+from converter.check.gates import Limits
 
 _HOW = """\
 `python -m bench.records {record}` runs the record and goes on where an earlier run ended. Each
 architecture is built without files: its framework's own layers, random weights of one seed. Then
 `modelyard.convert` converts the live module to ONNX and TFLite in float32, with every check, on two
-random samples. *Accurate* means that every gate passed (docs/checking.md). Random weights say
-nothing of accuracy on a task. They do say whether a conversion gives what the framework gives.
+random samples. *Accurate* means that every gate passed (docs/checking.md). *Gates missed* means
+that `convert` ends with 4 and leaves no artifact. Random weights say nothing of accuracy on a task.
+They do say whether a conversion gives what the framework gives.
 """
 _HEADS = {
     "winml": """\
@@ -94,6 +96,13 @@ def _reasons(lines: list[Listed], found: Found) -> Iterator[str]:
         for key, names in sorted(groups.items(), key=lambda group: (-count[group[0]], group[0]))
     ]
     yield from table(("target", "state", "because", "lines of the list", "cases"), rows)
+    for name, item in sorted(found.items()):
+        if "rounding" in item:
+            yield (
+                f"\n{name}: on these samples, torch's own float32 has a squared error of up to "
+                f"{item['rounding']:.1e} of an output's variance against its float64. The gate of "
+                f"variation allows {Limits.by_precision('fp32').variation:.0e}."
+            )
 
 
 def _left_out(lines: list[Listed], found: Found) -> Iterator[str]:

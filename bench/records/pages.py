@@ -65,9 +65,11 @@ def plain(text: str) -> str:
 
 
 def general(reason: str) -> str:
-    """A reason without what only one case has: names of nodes and values, numbers."""
+    """A reason without what only one case or machine has: names of nodes and values, numbers,
+    folders."""
     reason = re.sub(r"(\w+) \([^()]*\): ", r"\1: ", reason)
     reason = re.sub(r" ?\(/[^()]*\)|/\S+:\d+: ", "", reason)
+    reason = re.sub(r"(?<!\S)/\S*/", "", reason)
     parts = dict.fromkeys(part.strip() for part in reason.split(";") if part.strip())
     texts = [part for part in parts if not part.endswith("holds what the target can't take")]
     return re.sub(r"\d+", "N", "; ".join(texts or parts))[:200]
