@@ -289,8 +289,8 @@ def measure(
 
 
 def _counted(wire: Wire) -> Statistics | None:
-    """The server's statistics, once two in turn are the same: Triton counts a request after it has
-    answered."""
+    """The server's statistics, once two in turn are the same: it may count a request after its
+    answer."""
     known = wire.statistics()
     for _ in range(50):
         time.sleep(0.02)
