@@ -219,8 +219,8 @@ resident memory of the process tree. onnx2coreml 1.1.0 runs in an environment of
 (`bench/coreml.py` says how to make it). onnxsim's `export_coreml` runs in Modelyard's environment.
 *Outside of coremltools* is the share of emission's processor seconds that isn't spent in
 coremltools' import, builder and conversion. Reading the ONNX file doesn't count.
-Modelyard has coremltools validate a program once, not after every pass. Emission takes less time, and
-the rest is a larger share of it.
+Modelyard has coremltools validate a program once, not after every pass. Emission takes less time,
+and the rest is a larger share of it.
 """),
     "frameworks": Part("Emitting PyTorch and OpenVINO", frameworks.rows, """
 Each converter runs in a process of its own, from a model at batch 1 to the written files.
