@@ -94,6 +94,6 @@ def test_a_missed_gate_is_shown_beside_torch_s_own_rounding() -> None:
             "targets": {"onnx": [MISSED, "variation: 3e-5", 1.0], "tflite": ["accurate", "", 1.0]},
         }
     }  # fmt: skip
-    page = "\n".join(models_page.page("onnx2tf", found))
+    page = "\n".join(models_page.reasons(lists.listed("onnx2tf"), found))
     assert "torchvision resnet18: on these samples, torch's own float32" in page
     assert "up to 1.4e-02 of an output's variance" in page and "allows 1e-06" in page

@@ -51,7 +51,7 @@ def page(record: str, found: Found) -> Iterator[str]:
     yield from ("", *_HOW.format(record=record).splitlines(), "")
     yield where(*PACKAGES, "transformers", "timm", "torchvision")
     yield from ("", "## In numbers", "", *_totals(lines, found))
-    yield from ("", "## What isn't accurate", "", *_reasons(lines, found))
+    yield from ("", "## What isn't accurate", "", *reasons(lines, found))
     yield from ("", "## Not among the cases", "", *_left_out(lines, found))
     yield from ("", "## Each case", "", *_cases(record, lines, found))
 
@@ -78,7 +78,8 @@ def _totals(lines: list[Listed], found: Found) -> Iterator[str]:
     yield f"\nThat is {len(names)} cases, {len(run)} of them run."
 
 
-def _reasons(lines: list[Listed], found: Found) -> Iterator[str]:
+def reasons(lines: list[Listed], found: Found) -> Iterator[str]:
+    """The lines on what isn't accurate."""
     groups: dict[tuple[str, str, str], set[str]] = defaultdict(set)
     count: Counter[tuple[str, str, str]] = Counter()
     for item in lines:
