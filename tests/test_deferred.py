@@ -17,6 +17,9 @@ FIRST = "import converter, sys, importlib.util, onnx_ir; "
     ("import sympy; print(importlib.util.find_spec('sympy').origin[-11:])", "__init__.py"),
     ("import sympy; from sympy.core import Symbol; print(Symbol is sympy.Symbol, sympy.__name__)",
      "True sympy"),
+    ("import sympy.core.expr, sympy; print(sympy.core.symbol.Symbol is sympy.Symbol, "
+     "sympy.core.__spec__.name, importlib.reload(sympy.core).__name__)",
+     "True sympy.core sympy.core"),
 ])  # fmt: skip
 def test_sympy_waits_and_is_found(code: str, said: str) -> None:
     command = [sys.executable, "-c", FIRST + code]
