@@ -177,19 +177,24 @@ def test_load_is_measured(made: Path, served: Served, protocol: str) -> None:
         bench_batches=[1, 2], samples=str(made / "samples.npz"), p95=60_000,
     )  # fmt: skip
     assert [(p.batch, p.concurrency) for p in found.points] == [(1, 1), (1, 4), (2, 1), (2, 4)]
-    inside = []
     for point in found.points:
         assert (point.n, point.errors, point.wrong) == (60, 0, 0)
         assert point.p50_ms and point.p95_ms and point.p50_ms <= point.p95_ms
         assert point.p99_ms is None  # of 60 requests, none is expected beyond it
         assert point.throughput == pytest.approx(60 * point.batch / point.seconds)
         assert point.queue_ms is not None and point.compute_ms and point.mean_ms
-        inside.append(point.queue_ms + point.compute_ms < point.mean_ms)
         assert point.runs and point.runs <= point.n  # without those of the warm-up
         assert point.cpu_ms and point.memory and point.memory > 50e6 and point.client_share
-    # Triton counts what it does after an answer, too: a thread of its own may wait for a core then.
-    assert sum(inside) >= 2, found.points
     assert found.best == max(found.points, key=lambda point: point.throughput)
+    # Triton counts what it does after an answer, too, and waits for a core there now and then: of
+    # many requests that is little.
+    many = api.bench_server(
+        str(made / f"{MODEL}.onnx"), url, protocol=known, requests=900, bench_concurrency=[1, 4],
+        bench_batches=[1, 2], samples=str(made / "samples.npz"), p95=60_000,
+    )  # fmt: skip
+    for point in many.points:
+        assert point.queue_ms is not None and point.compute_ms and point.mean_ms
+        assert point.queue_ms + point.compute_ms < point.mean_ms
 
 
 @pytest.mark.slow
