@@ -72,6 +72,8 @@ class AccuracyResult:
         probed: Outputs that said nothing there, on other inputs.
         constant: Outputs that depend on no input in the source: judged by their value alone.
         unsteady: Samples on which rounding decides (:mod:`converter.check.unsteady`).
+        rounded: Outputs whose variation in ``comparison`` is less the source's own rounding, as
+            they were with it.
         tried: Probes that it ran on (:mod:`converter.check.probes`).
         left_out: Probes that the budget has no room for.
     """
@@ -81,6 +83,7 @@ class AccuracyResult:
     probed: tuple[Probed, ...] = ()
     constant: tuple[str, ...] = ()
     unsteady: tuple[str, ...] = ()
+    rounded: tuple[OutputResult, ...] = ()
     tried: tuple[Tried, ...] = ()
     left_out: tuple[str, ...] = ()
 
@@ -158,21 +161,35 @@ def check_accuracy(
     ordered = all(_ordered(side) for side in (reference, session))
     comparer = comparer_for(outputs or _specs_of(session), matching, ordered=ordered)
     tallies = [MetricTally(metric) for metric in metrics]
+    moved: dict[int, Mapping[str, Array]] = {}
     for number, (sample, expected) in enumerate(_paired(samples, reference)):
         if progress:
             progress(f"checking {sample.name}")
         found = _outputs(session, number, sample)
         same = unsteady.reference(sample, expected, found) if unsteady else expected
+        if same is not expected:
+            moved[number] = same
         comparer.add(same, found, sample.name)
         for tally in tallies:
             tally.add(expected, found, sample)
+    rows = list(rows)
     for row in rows:
         comparer.add_row(*row)
-    comparison = comparer.result().knowing(integral)
+    comparison, rounded = comparer.result().knowing(integral), tuple[OutputResult, ...]()
+    if unsteady and (varied := unsteady.varied(comparison)):
+        compared = (
+            (sample, moved.get(number, expected), _outputs(session, number, sample))
+            for number, (sample, expected) in enumerate(_paired(samples, reference))
+        )
+        less = unsteady.less_rounding(compared, rows, [item.name for item in varied], progress)
+        if less:
+            comparison, rounded = comparison.varying(less), tuple(varied)
     results = (tally.result() for tally in tallies)
     known = tuple(r for r in results if r is not None)
     proven = tuple(unsteady.proven) if unsteady else ()
-    return AccuracyResult(comparison, known, constant=tuple(constant), unsteady=proven)
+    return AccuracyResult(
+        comparison, known, constant=tuple(constant), unsteady=proven, rounded=rounded
+    )
 
 
 def _specs_of(session: Session | ReferenceOutputs) -> Sequence[TensorSpec]:

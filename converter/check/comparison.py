@@ -160,6 +160,12 @@ class Comparison:
         outputs = (replace(item, integral=item.name in integral) for item in self.outputs)
         return replace(self, outputs=tuple(outputs))
 
+    def varying(self, other: Comparison) -> Comparison:
+        """The same, with the errors beside variation that another has of the same outputs."""
+        found = {item.name: item.variation for item in other.outputs}
+        outputs = (replace(item, variation=found[item.name]) for item in self.outputs)
+        return replace(self, outputs=tuple(outputs))
+
     @property
     def floats(self) -> tuple[OutputResult, ...]:
         return tuple(output for output in self.outputs if output.kind == "float")

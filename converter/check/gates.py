@@ -31,6 +31,9 @@ range (:mod:`converter.ir.value_ranges`); ``why`` counts them.
 Rows of lists of found things may stand elsewhere among rows of equal scores
 (:mod:`converter.check.matching`); ``why`` counts those too.
 
+Variation and channel of float32 leave out the source's own rounding, where that alone would miss
+them (:mod:`converter.check.unsteady`); ``why`` gives the value with it.
+
 An output that can't tell a right artifact from a wrong one (:mod:`converter.check.informative`) is
 judged on other inputs (:mod:`converter.check.probing`). Where none of them tells either, the
 artifact isn't judged. What depends on no input of the source is judged by its value. Where every

@@ -39,7 +39,7 @@ def judge_outputs(limits: Limits, accuracy: AccuracyResult) -> list[GateResult]:
         gates = [
             replace(g, why=g.why + _rounding(accuracy)) if g.name == "cosine" else g for g in gates
         ]
-    gates += judge_variation(limits, comparison.outputs)
+    gates += _less_rounding(limits, accuracy)
     return [*gates, *_judge_blind(limits, accuracy), *_judge_probes(accuracy)]
 
 
@@ -65,6 +65,14 @@ def judge_values(limits: Limits, outputs: Sequence[OutputResult]) -> list[GateRe
     if limits.max_abs is not None:
         gates.append(_judge_max_abs(limits.max_abs, floats))
     return gates
+
+
+def _less_rounding(limits: Limits, accuracy: AccuracyResult) -> Iterator[GateResult]:
+    before = {gate.name: gate.value for gate in judge_variation(limits, accuracy.rounded)}
+    for gate in judge_variation(limits, accuracy.comparison.outputs):
+        value, why = before.get(gate.name), "before the source's own rounding was taken off"
+        told = "" if value is None else f"; it was {words.number(value)} {why}"
+        yield replace(gate, why=gate.why + told)
 
 
 def judge_variation(limits: Limits, outputs: Sequence[OutputResult]) -> Iterator[GateResult]:

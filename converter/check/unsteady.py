@@ -1,28 +1,35 @@
-"""Samples on which rounding decides: what the source gives for them, moved in their last places.
+"""Rounding that decides: what the source gives for samples, moved in their last places.
 
 A detector chooses: of two proposals of one score to rounding, another runtime keeps the other, and
 boxes and masks are made of that one. Nothing of it shows in the outputs. So a difference counts as
 rounding only where it is proven: for the sample with rounding added the source gives, within all
 limits, what the artifact gave; that is then what the artifact is compared with. A framework may
 round on the way too: equal values stay equal whatever the input.
+
+Scores of random weights vary in their last places alone. There an error is large beside the
+variation, and still rounding. What rounding proves to move in the source, value by value, is taken
+off such an error.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 
 import numpy as np
 
 from converter.check.accuracy import comparer_for
+from converter.check.comparison import Comparison, OutputResult
 from converter.check.gates import Limits
 from converter.check.matching import Matching
-from converter.check.sums import Array, is_float
+from converter.check.output_gates import judge_variation
+from converter.check.sums import Array, as_float, is_float
 from converter.errors import ModelyardError
 from converter.ir.model import TensorSpec
 from converter.ir.rounding import rounded
-from converter.runtime.session import Roundable, Session
+from converter.runtime.session import Progress, Roundable, Session
 from converter.samples import Sample
+from converter.verify.differences import AMPLIFIED
 
 ATTEMPTS = 8
 """Roundings that are tried for a sample."""
@@ -53,6 +60,7 @@ class Unsteady:
         self._source, self._limits = source, limits
         self._outputs, self._matching = outputs, matching
         self._sought = bool(matching.lists)
+        self._chosen: set[str] = set()
         self.proven: list[str] = []
 
     def reference(self, sample: Sample, expected: Outputs, found: Outputs) -> Outputs:
@@ -77,9 +85,94 @@ class Unsteady:
                 other = run_shaken(self._source, sample.feeds, seed)
                 if self._kept(other, found):
                     self.proven.append(sample.name)
+                    self._chosen.add(sample.name)
                     return other
         self._sought = False
         return expected
+
+    def varied(self, comparison: Comparison) -> list[OutputResult]:
+        """The outputs that in float32 are too far off beside how much they vary, where all else of
+        all outputs is within the limits."""
+        apart = comparison.missing or any(
+            output.shape_problem or not self._limits.kept_by(output)
+            for output in comparison.outputs
+        )
+        if apart or not self._limits.exact:
+            return []
+        return [
+            output
+            for output in comparison.outputs
+            if not all(gate.passed for gate in judge_variation(self._limits, [output]))
+        ]
+
+    def less_rounding(
+        self,
+        compared: Iterable[tuple[Sample, Outputs, Outputs]],
+        rows: Iterable[tuple[Outputs, Outputs]],
+        names: Sequence[str],
+        progress: Progress | None = None,
+    ) -> Comparison | None:
+        """How an artifact compares once rounding is taken off its errors.
+
+        Args:
+            compared: Each sample, what the source gave for it (as :meth:`reference` has it), and
+                what the artifact gave.
+            rows: What both gave on more rows, which tell how much outputs vary.
+            names: The outputs whose errors rounding is taken off.
+            progress: Called with each sample's name before the source runs again.
+
+        Returns:
+            None where rounding explains less than half of an output's squared error on a sample.
+        """
+        comparer = comparer_for(self._outputs, self._matching)
+        for sample, expected, found in compared:
+            if progress:
+                progress(f"checking {sample.name} with rounding added to the source")
+            less = self._less(sample, expected, found, names)
+            if less is None:
+                return None
+            comparer.add(less, found, sample.name)
+        for row in rows:
+            comparer.add_row(*row)
+        return comparer.result()
+
+    def _less(
+        self, sample: Sample, expected: Outputs, found: Outputs, names: Sequence[str]
+    ) -> Outputs | None:
+        """``expected`` with each value of ``names`` moved to the artifact's, by at most
+        :data:`~converter.verify.differences.AMPLIFIED` times what rounding changes in the source,
+        as a root mean square over runs. A run that misses a limit chose differently, and counts for
+        nothing; where the artifact chose so, nothing is moved."""
+        if sample.name in self._chosen:
+            return expected
+        found, moved = self._ordered(expected, found), list[Outputs]()
+        for seed in range(ATTEMPTS):
+            with suppress(ModelyardError):  # it takes no such values: another seed's then
+                other = run_shaken(self._source, sample.feeds, seed)
+                if self._kept(expected, other):
+                    moved.append(self._ordered(expected, other))
+        less = dict(expected)
+        for name in names:
+            arrays = [expected[name], found[name], *(each[name] for each in moved)]
+            real = all(is_float(array.dtype) and array.dtype.kind != "c" for array in arrays)
+            if not moved or not real or len({array.shape for array in arrays}) > 1:
+                return None
+            r, c, *others = map(as_float, arrays)
+            with np.errstate(invalid="ignore"):  # of infinities
+                changes = np.sqrt(np.mean(np.square(np.subtract(others, r)), axis=0))
+                most = AMPLIFIED * changes
+                less[name] = r + np.clip(c - r, -most, most)
+                left, all_of_it = (np.nansum(np.square(c - one)) for one in (less[name], r))
+            if left > all_of_it / 2:
+                return None
+        return less
+
+    def _ordered(self, expected: Outputs, found: Outputs) -> dict[str, Array]:
+        """With the rows of lists where ``expected`` has them."""
+        ordered = {name: np.asarray(array) for name, array in found.items()}
+        for each in list(self._matching.matched(expected, found)):
+            ordered |= each.arrays
+        return ordered
 
     def _untied(self, sample: Sample, expected: Outputs, found: Outputs) -> Outputs:
         """``expected`` with the artifact's integers (text, booleans) where rounding moves the
@@ -104,8 +197,9 @@ class Unsteady:
             if not any(places.any() for places in left.values()):
                 break
         tied = {name: found[name] for name, places in left.items() if not places.any()}
-        if tied:
-            self.proven.append(sample.name)
+        if not tied:
+            return expected
+        self.proven.append(sample.name)
         return {**expected, **tied}
 
     def _kept(self, expected: Outputs, found: Outputs) -> bool:
