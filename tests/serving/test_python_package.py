@@ -289,6 +289,15 @@ def test_what_goes_along(converted: Path) -> None:
         assert set(facts["warmup"][0].values()) <= set(archive.namelist())
 
 
+def test_a_selftest_without_the_server_says_what_to_install(converted: Path) -> None:
+    folder = converted / "litserve" / "cnn"
+    done = subprocess.run([sys.executable, "selftest.py"], cwd=folder,
+                          capture_output=True, text=True, check=False)  # fmt: skip
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "No module named 'litserve'; install what it needs: pip install litserve" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_the_largest_request_is_said(tmp_path: Path) -> None:
     TWO.save(tmp_path / "two.onnx")
     line = ("two.onnx", "--serve", "litserve", "--max-batch", "4", "--dim", "width=3", "--no-bench")

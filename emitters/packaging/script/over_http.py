@@ -95,6 +95,7 @@ def started(folder: Path, facts: Mapping[str, Any]) -> Iterator[tuple[Any, str]]
     known = {"host": "127.0.0.1", "python": sys.executable}
     known |= {"port": str(ports[0]), "grpc_port": str(ports[1]), "metrics_port": str(ports[2])}
     command = [filled(part, known) for part in facts["start"]]
+    needs = f"install what it needs: pip install {' '.join(facts['requires'])}"
     variables = {name.upper(): value for name, value in known.items() if name != "python"}
     with tempfile.TemporaryFile() as log:
         try:
@@ -103,13 +104,15 @@ def started(folder: Path, facts: Mapping[str, Any]) -> Iterator[tuple[Any, str]]
                 env={**os.environ, **variables}, start_new_session=True,
             )  # fmt: skip
         except OSError as error:
-            needs = " ".join(facts["requires"])
-            raise Unready(f"{command[0]} can't be started ({error}); install {needs}") from error
+            raise Unready(f"{command[0]} can't be started ({error}); {needs}") from error
         try:
             yield process, f"http://127.0.0.1:{ports[0]}"
         except BaseException:  # whatever it was, what the server said belongs to it
             log.seek(0)
             lines = log.read()[-4000:].decode(errors="replace").splitlines()
+            for line in lines:
+                if line.startswith("ModuleNotFoundError: "):
+                    raise Unready(f"{line.partition(': ')[2]}; {needs}") from None
             print("\n".join(map(shown, lines)), file=sys.stderr)
             raise
         finally:
