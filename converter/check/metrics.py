@@ -63,6 +63,7 @@ class Comparer:
         self._ranges = dict(ranges or {})
         self._scales = dict(scales or {})
         self._matching = matching or Matching()
+        self._lists = {name: rows.axis for rows in self._matching.lists for name in rows.outputs}
         self._outputs: dict[str, OutputComparer] = {}
         self._missing: dict[str, None] = {}
         self._unexpected: dict[str, None] = {}
@@ -103,6 +104,7 @@ class Comparer:
                     scores=name in self._scores,
                     range=self._ranges.get(name, 0.0),
                     scale=self._scales.get(name),
+                    listed=self._lists.get(name),
                 )
             self._outputs[name].add(r, c, sample or f"sample {self._samples}", lists.get(name))
 

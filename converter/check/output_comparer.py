@@ -46,6 +46,7 @@ class OutputComparer:
         scores: Whether it is known to be scores.
         range: The largest magnitude that it can have; 0 where that isn't known.
         scale: Scale and zero point where its integers stand for real numbers.
+        listed: The axis of a list's rows, where it is one.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class OutputComparer:
         scores: bool,
         range: float = 0.0,
         scale: tuple[float, int] | None = None,
+        listed: int | None = None,
     ) -> None:
         self.name = name
         self.scale = scale if r.dtype.kind in "iu" and c.dtype.kind in "iu" else None
@@ -72,7 +74,7 @@ class OutputComparer:
         self.samples = self.values = self.same = self.compared = 0
         self.listed = self.moved = 0
         self.telling = Telling(self.rounding)
-        self.variation = Variation()
+        self.variation = Variation(listed)
         self.abs, self.rel = Mean(), Mean()
         self.max_abs = self.max_rel = -1.0
         self.sums = Sums()

@@ -15,7 +15,8 @@ large the shares are hangs on the precision (:class:`Grain`).
 
 Channels are the indices along the first axis after the rows, and along the last: images have them
 first or last, tokens last. Axes of size 1 and axes whose size differs from row to row have none,
-nor has what has one channel: [rows, places, 1] or [rows, 1, height, width].
+nor has what has one channel: [rows, places, 1] or [rows, 1, height, width]. Nor have lists of found
+things along their rows: the fifth box of one picture has nothing in common with that of another.
 """
 
 from __future__ import annotations
@@ -123,9 +124,14 @@ class Variations:
 
 
 class Variation:
-    """One output's rows, as they come; memory is that of a row, not of all."""
+    """One output's rows, as they come; memory is that of a row, not of all.
 
-    def __init__(self) -> None:
+    Args:
+        listed: The axis along which found things stand, where the output is a list of them.
+    """
+
+    def __init__(self, listed: int | None = None) -> None:
+        self._listed = listed
         self._rows = 0
         self._scale = 1.0
         self._shape: tuple[int, ...] = ()
@@ -173,7 +179,10 @@ class Variation:
         one_last = r.ndim >= 3 and r.shape[-1] == 1
         one_first = r.ndim >= 4 and r.shape[1] == 1 < r.shape[2]
         if shape and not one_last and not one_first:
-            self._axes = {axis: _Channels(shape[axis]) for axis in {0, len(shape) - 1}}
+            found = {0, len(shape) - 1}
+            if self._listed is not None and self._listed < r.ndim and r.shape[self._listed] != 1:
+                found.discard(sum(size != 1 for size in r.shape[: self._listed]))
+            self._axes = {axis: _Channels(shape[axis]) for axis in found}
 
     def result(self) -> Variations | None:
         """What was found; None of no values."""

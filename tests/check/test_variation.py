@@ -65,6 +65,25 @@ def test_one_channel_is_none(shape: tuple[int, ...]) -> None:
     assert not found(rows, rows).channels
 
 
+@pytest.mark.parametrize(
+    ("shape", "axis", "channels"),
+    [((5,), 0, 0), ((5, 4), 0, 4), ((1, 5, 4), 1, 4), ((1, 5), 1, 0), ((1, 4), 0, 4)],
+)
+def test_rows_of_a_list_are_no_channels(shape: tuple[int, ...], axis: int, channels: int) -> None:
+    variation = Variation(listed=axis)
+    for _ in range(3):
+        r = RNG.standard_normal(shape)
+        c = r.copy()
+        c[..., -1] += 0.5
+        variation.add(r, c)
+    result = variation.result()
+    assert result is not None and result.whole.error > 0
+    worst = result.worst(BARE)
+    assert (worst and (worst.count, worst.index)) == (
+        (3 * r.size // channels, channels - 1) if channels else None
+    )
+
+
 def test_rounding_counts_for_nothing_and_what_does_not_vary_tells_nothing() -> None:
     rows = [np.array([500.0, 1.0]) + RNG.standard_normal(2) for _ in range(8)]
     near = [row * (1 + 2.0**-21) for row in rows]
