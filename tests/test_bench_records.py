@@ -9,12 +9,10 @@ from typing import Any
 import numpy as np
 import onnx.parser
 import pytest
-import torch
 
 from bench.records import corpus, lists, models_page, small, winml
 from bench.records.forks import run_each
 from bench.records.kept import Kept
-from bench.records.models import MISSED, own_rounding
 from bench.records.pages import general
 from bench.records.scoreboard import backend
 
@@ -85,15 +83,8 @@ def test_reasons_of_one_kind_are_one() -> None:
     assert general("/a/b-1/heads.py:41 takes 3") == "heads.py:N takes N"
 
 
-def test_a_missed_gate_is_shown_beside_torch_s_own_rounding() -> None:
-    values = np.random.default_rng(0).normal(size=(small.ROWS, 10)).astype(np.float32)
-    assert 0 < own_rounding(small.Made(torch.nn.Linear(10, 4), {"input": values})) < 1e-9
-    found = {
-        "torchvision resnet18": {
-            "parameters": 1, "rounding": 0.014,
-            "targets": {"onnx": [MISSED, "variation: 3e-5", 1.0], "tflite": ["accurate", "", 1.0]},
-        }
-    }  # fmt: skip
+def test_a_missed_gate_is_shown_with_its_reason() -> None:
+    targets = {"onnx": ["gates missed", "variation: 3e-5", 1.0], "tflite": ["accurate", "", 1.0]}
+    found = {"torchvision resnet18": {"parameters": 1, "targets": targets}}
     page = "\n".join(models_page.reasons(lists.listed("onnx2tf"), found))
-    assert "torchvision resnet18: on these samples, torch's own float32" in page
-    assert "up to 1.4e-02 of an output's variance" in page and "allows 1e-06" in page
+    assert "| onnx | gates missed | variation: Ne-N | 1 | torchvision resnet18 |" in page

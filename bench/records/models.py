@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
@@ -10,14 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_leaves
 
-from bench.records.small import ROWS, Made
+from bench.records.small import Made
 from converter.errors import GateError, ModelyardError
 from converter.report.model import ArtifactReport, Report
 
 TARGETS = ("onnx", "tflite")
-MISSED = "gates missed"
 
 
 def prepare() -> None:
@@ -56,25 +53,7 @@ def attempt(make: Callable[[], Made]) -> dict[str, Any]:
         except ModelyardError as error:
             state = "refused" if error.exit_code in (2, 3) else "failed"
             return {**told, "targets": {name: [state, _words(error)] for name in TARGETS}}
-    targets = dict(_targets(report))
-    if any(state == MISSED for state, *_ in targets.values()):
-        told["rounding"] = own_rounding(made)
-    return {**told, "targets": targets}
-
-
-def own_rounding(made: Made) -> float:
-    """How far the framework's float32 is from its float64 on the samples: the largest squared error
-    of an output over its variance, as the gate of variation takes it."""
-    exact, worst = copy.deepcopy(made.module).double(), 0.0
-    for row in range(ROWS):
-        feeds = {n: torch.from_numpy(a[row : row + 1].copy()) for n, a in made.samples.items()}
-        wide = {n: v.double() if v.is_floating_point() else v for n, v in feeds.items()}
-        with torch.no_grad():
-            given = zip(tree_leaves(made.module(**feeds)), tree_leaves(exact(**wide)), strict=True)
-        for one, other in given:
-            if one.is_floating_point() and one.shape == other.shape and other.var():
-                worst = max(worst, float(((one - other) ** 2).mean() / other.var()))
-    return worst
+    return {**told, "targets": dict(_targets(report))}
 
 
 def _targets(report: Report) -> Iterator[tuple[str, list[Any]]]:
@@ -93,7 +72,7 @@ def _judged(artifact: ArtifactReport) -> list[Any]:
     cosine = min((o.cosine for o in floats if o.cosine is not None), default=None)
     if artifact.verdict == "passed":
         return ["accurate", "", cosine]
-    state = MISSED if artifact.verdict == "failed" else artifact.verdict
+    state = "gates missed" if artifact.verdict == "failed" else artifact.verdict
     return [state, "; ".join(missed)[:600], cosine]
 
 

@@ -9,7 +9,6 @@ from bench.measure import where
 from bench.records.lists import Listed, listed
 from bench.records.models import TARGETS
 from bench.records.pages import PACKAGES, Found, general, table
-from converter.check.gates import Limits
 
 _HOW = """\
 `python -m bench.records {record}` runs the record and goes on where an earlier run ended. Each
@@ -97,13 +96,6 @@ def reasons(lines: list[Listed], found: Found) -> Iterator[str]:
         for key, names in sorted(groups.items(), key=lambda group: (-count[group[0]], group[0]))
     ]
     yield from table(("target", "state", "because", "lines of the list", "cases"), rows)
-    for name, item in sorted(found.items()):
-        if "rounding" in item:
-            yield (
-                f"\n{name}: on these samples, torch's own float32 has a squared error of up to "
-                f"{item['rounding']:.1e} of an output's variance against its float64. The gate of "
-                f"variation allows {Limits.by_precision('fp32').variation:.0e}."
-            )
 
 
 def _left_out(lines: list[Listed], found: Found) -> Iterator[str]:
