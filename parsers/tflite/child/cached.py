@@ -4,6 +4,9 @@ XNNPACK copies weights into an order of its own. LiteRT's interpreter holds thes
 file's own pages; its compiled models can have XNNPACK write each copy into a file, and map that.
 """
 
+# zip() knows no strict= before Python 3.10.
+# ruff: noqa: B905
+
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -78,7 +81,7 @@ class CachedRunner(Runner):
         import numpy as np
 
         taken = self._model.get_input_tensor_details(self._key)
-        for name, buffer in zip(self._names["inputs"], self._taken, strict=True):
+        for name, buffer in zip(self._names["inputs"], self._taken):
             array = np.ascontiguousarray(feeds[name])
             if array.shape != tuple(taken[name]["shape"]):
                 raise ValueError(f"{name} has other sizes than the file's")
@@ -86,7 +89,7 @@ class CachedRunner(Runner):
         self._model.run_by_index(0, self._taken, self._made)
         details = self._model.get_output_tensor_details(self._key)
         found = {}
-        for name, buffer in zip(self._names["outputs"], self._made, strict=True):
+        for name, buffer in zip(self._names["outputs"], self._made):
             kind, shape = np.dtype(details[name]["dtype"]), details[name]["shape"]
             content = buffer.read(prod(shape) * kind.itemsize, np.int8)
             found[name] = content.view(kind).reshape(shape)
