@@ -159,8 +159,7 @@ class Unsteady:
                 return None
             r, c, *others = map(as_float, arrays)
             with np.errstate(invalid="ignore"):  # of infinities
-                changes = np.sqrt(np.mean(np.square(np.subtract(others, r)), axis=0))
-                most = AMPLIFIED * changes
+                most = AMPLIFIED * np.sqrt(np.mean(np.square(np.subtract(others, r)), axis=0))
                 less[name] = r + np.clip(c - r, -most, most)
                 left, all_of_it = (np.nansum(np.square(c - one)) for one in (less[name], r))
             if left > all_of_it / 2:
@@ -170,7 +169,7 @@ class Unsteady:
     def _ordered(self, expected: Outputs, found: Outputs) -> dict[str, Array]:
         """With the rows of lists where ``expected`` has them."""
         ordered = {name: np.asarray(array) for name, array in found.items()}
-        for each in list(self._matching.matched(expected, found)):
+        for each in self._matching.matched(expected, found):
             ordered |= each.arrays
         return ordered
 
